@@ -37,14 +37,14 @@ namespace locksley::daemon {
 // the record and the lane are undone.
 //
 // Owned by ServerState. A record may outlive it: a posted function may hold one (Registry). The I/O
-// thread only. Nothing blocks, but for finding a batch that is over and has left the memory: that
-// reads the disk; first_to_load() says how a caller avoids waiting for a server. Refusals are the
-// text of the error reply.
+// thread only. Nothing blocks, except that finding a batch that is over and no longer in memory
+// reads the disk; a caller that must not wait for a store on another machine calls first_to_load()
+// before. Refusals are the text of the error reply.
 class Batches {
  public:
   struct Parts {
     asio::io_context& io;
-    Slices& slices;                // long work is done in them
+    Slices& slices;                // for long work
     const config::Config& config;  // what is in force; it may change between calls
     HandlerDirectory& handlers;
     Tenants& tenants;  // as in Registry
@@ -67,8 +67,8 @@ class Batches {
   Intake& intake();              // SUBMIT, RUN, OPEN, ADD, RETRY
   BatchChanges& changes();       // CANCEL, CLOSE, WEIGHT, SLOTS, PAUSE, RESUME
   CustomerChanges& customers();  // CUSTOMER SET, CUSTOMER DEL
-  HandlerBatches& handlers();    // when a handler changes
-  StoreReads& reads();           // of rows and jobs that the store alone has
+  HandlerBatches& handlers();    // for a changed handler
+  StoreReads& reads();           // of data that only the store has
 
   // ---- Batches are found ----
 
@@ -82,19 +82,19 @@ class Batches {
   void load(std::uint64_t sequence, BatchLoads::OnLoad on_load) LOCKSLEY_REQUIRES(kIoThread);
   // As BatchNews::shown_status().
   BatchStatus shown_status(const std::shared_ptr<BatchRecord>& record) LOCKSLEY_REQUIRES(kIoThread);
-  // Those that are not over, those of RUN included.
+  // The number of batches that are not over, including those of RUN.
   std::size_t active() const LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- Batches come in, change and leave ----
 
-  // Everything that is in the store; starts the threads. Once, also without a store. The error is
-  // for the operator.
+  // Restores everything that is in the store, and starts the threads. Call it once, also without a
+  // store. The error is for the operator.
   std::expected<void, StoreRefusal> restore_all() LOCKSLEY_REQUIRES(kIoThread);
   // As Dependencies::look_up_next(), before Intake::submit() or open().
   bool look_up_next(const User& by, const proto::BatchOptions& options, FoundDependencies& found)
       LOCKSLEY_REQUIRES(kIoThread);
-  // The batches that it streamed in close themselves after limits.open_timeout, unless another
-  // connection goes on with them. `line`: its user's.
+  // The batches that the connection streamed in close themselves after limits.open_timeout, unless
+  // another connection takes them over. `line`: of its user.
   void connection_ended(std::uint64_t connection, LineNumber line) LOCKSLEY_REQUIRES(kIoThread);
   // As ForgetCommands.
   std::optional<Ticket> forget(BatchRecord& record, const User& by) LOCKSLEY_REQUIRES(kIoThread);
@@ -111,7 +111,8 @@ class Batches {
   void free_dropped(std::shared_ptr<void> dropped, std::uint64_t bytes);
   // The limits of the configuration may have changed.
   void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
-  // Called when results in memory have room again: lanes are to start jobs that waited for it.
+  // `told` is called when memory has room for results again: lanes are to start the jobs that
+  // waited for it.
   void on_result_room(std::function<void()> told) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- The store ----

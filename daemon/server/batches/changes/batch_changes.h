@@ -28,18 +28,17 @@ class StoredBatches;
 // change that the disk refuses holds, and is written later.
 class BatchChanges {
  public:
-  // `aside` does what takes long.
+  // `aside` does long work.
   BatchChanges(StoredBatches& stored, Reader& aside, std::shared_ptr<spdlog::logger> log);
   BatchChanges(const BatchChanges&) = delete;
   BatchChanges& operator=(const BatchChanges&) = delete;
 
-  // Returns how many jobs will not run because of it. If these are very many that lie scattered,
-  // drop_rest() records them, and until then some of them count as queued.
+  // Returns how many jobs will not run because of it. Very many scattered jobs are recorded by
+  // drop_rest(); until then some of them count as queued.
   // `payer`, here and below: as in StoredBatches. `running`: whether running jobs go on.
   std::uint64_t cancel(BatchRecord& record, Account& payer, std::string reason,
                        RunningJobs running = RunningJobs::kStop) LOCKSLEY_REQUIRES(kIoThread);
-  // The last step of a cancellation, for the jobs that lie scattered: another thread records them.
-  // Any thread.
+  // The last step of a cancellation, for scattered jobs: another thread records them. Any thread.
   void drop_rest(std::shared_ptr<BatchRecord> record, Lane::Cancelled rest);
   // The batch's deadline has passed: running jobs go on, and no other job starts.
   void end_by_deadline(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread) {

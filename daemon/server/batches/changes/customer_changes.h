@@ -1,4 +1,4 @@
-// What commands set of customers.
+// How commands change the settings of customers.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ class WriteCharges;
 
 // The settings of customers, as clients change them: in the table of customers, which the accounts
 // use, and in the store. A change takes effect at once, also for queued jobs; its reply waits for
-// the ticket. A change that the disk refuses stays in effect, and is written later; while the disk
-// refuses writes, no further customer gets settings. The caller tells the lanes
+// the ticket. A change that the disk refuses still takes effect, and is written later; while the
+// disk refuses writes, no further customer gets settings. The caller informs the lanes
 // (ServerState::tell_lanes()).
 //
 // The number of customers of a user that have settings is bounded (limits.max_customers), and the
@@ -49,7 +49,7 @@ class CustomerChanges {
   CustomerChanges& operator=(const CustomerChanges&) = delete;
 
   // Settings that `changes` lacks stay as they are. `payer`, here and below: the account that is
-  // charged for the write (WriteCharges), that of the user whose command it is. Returns the ticket
+  // charged for the write (WriteCharges), that of the user who sent the command. Returns the ticket
   // of the write; 0: there is none.
   std::expected<Ticket, Refusal> set(Tenant& user, std::string_view customer, Account& payer,
                                      const proto::CustomerSettings& changes) LOCKSLEY_REQUIRES(kIoThread);
@@ -58,8 +58,8 @@ class CustomerChanges {
     bool had_settings;
     Ticket ticket;
   };
-  // Refused only while the disk cannot be written, if there is nothing to remove: that may be
-  // because an earlier removal waits.
+  // Refused only if there is nothing to remove while the disk cannot be written: an earlier removal
+  // may still wait for the disk.
   std::expected<Removed, Refusal> remove(Tenant& user, std::string_view customer, Account& payer)
       LOCKSLEY_REQUIRES(kIoThread);
   // Restores the settings that the store has, before its batches are restored. The error is for the

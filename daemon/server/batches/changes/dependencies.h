@@ -59,9 +59,9 @@ struct FoundDependencies {
 // then. So a batch waits only for older ones, there are no cycles, and a later batch with the same
 // id does not count.
 //
-// When a batch ends for which very many wait, they are told in slices. Until the last of them is
-// told, the batch must not be forgotten: after a crash it would be a dependency of which nothing is
-// known.
+// When a batch ends for which very many batches wait, these are notified in slices. Until the last
+// one is notified, the ended batch must not be forgotten: after a crash, nothing would be known of
+// its outcome.
 //
 // Owned by Batches. The I/O thread only. O(log n) for each wait. look_up_next() and resolve() may
 // read the disk to find a batch that is over; nothing else blocks.
@@ -72,38 +72,39 @@ class Dependencies {
   Dependencies(const Dependencies&) = delete;
   Dependencies& operator=(const Dependencies&) = delete;
 
-  // Looks up the next of the batches that the options name. Without effects. False: none is left,
-  // or there was an error.
+  // Looks up the next batch that the options name. Changes nothing but `found`. False: none is
+  // left, or there was an error.
   bool look_up_next(const User& by, const proto::BatchOptions& options, FoundDependencies& found)
       LOCKSLEY_REQUIRES(kIoThread);
-  // Without effects. `found`: the batches that were looked up before; null: none. Looks up the
-  // others now. The error is that of the reply.
+  // Changes nothing. `found`: what was looked up before; null: nothing. Looks up the other batches
+  // now. The error is the text of the error reply.
   std::expected<StartCondition, std::string> resolve(const User& by, const proto::BatchOptions& options,
                                                      const FoundDependencies* found)
       LOCKSLEY_REQUIRES(kIoThread);
-  // The same for a batch from the store, without its delay. Decides about dependencies that cannot
-  // be found any more.
+  // The same for a batch from the store, without its delay. Also decides about dependencies that
+  // can no longer be found.
   StartCondition resolve_restored(const AcceptedRow& row, bool is_cancelled, const ChangesRow& changes)
       LOCKSLEY_REQUIRES(kIoThread);
 
-  // Holds the batch until its condition is met; before its lane knows it. `start_at`: when its
-  // delay ends. A broken condition holds it, too: the caller cancels it.
+  // Holds the batch until its condition is met. Call it before the batch is in its lane.
+  // `start_at`: when its delay ends. A broken condition holds it, too: the caller cancels it.
   void hold(BatchRecord& record, StartCondition condition, Instant start_at) LOCKSLEY_REQUIRES(kIoThread);
 
   // The batch is over: batches that waited for it start, or are cancelled; the first of them within
   // this call. If the store has refused it, all are cancelled: it never ran, and its client may
-  // submit it again. Their ends, if they have any, are news of their own, so there is no recursion.
+  // submit it again. If one of them ends by that, its end is separate news, so there is no
+  // recursion.
   void batch_ended(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
-  // `told` is called after the last of very many dependents of a batch has been told of its end:
-  // from then on is_notifying() is false.
+  // `told` is called after the last of very many dependents of a batch has been notified: from then
+  // on is_notifying() is false.
   void on_all_told(std::function<void(std::uint64_t sequence)> told) LOCKSLEY_REQUIRES(kIoThread) {
     on_all_told_ = std::move(told);
   }
-  // Whether some of the batches that waited for this one have not been told yet that it is over.
+  // Whether some batches that waited for this one have not been notified of its end yet.
   bool is_notifying(std::uint64_t sequence) const LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  // A batch that is over, as it ended, and the batches that do not know it yet.
+  // A batch that is over, how it ended, and the batches that are not notified yet.
   struct Ended {
     std::uint64_t sequence;
     std::string id;
@@ -123,7 +124,7 @@ class Dependencies {
   BatchChanges& changes_;
   Slices& slices_;
   // By sequence; each has an entry in slices_. A batch that has ended, gone on and ended again has
-  // one for each end whose dependents are not all told.
+  // one for each end whose dependents are not all notified.
   std::multimap<std::uint64_t, Ended> notifying_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::function<void(std::uint64_t)> on_all_told_ LOCKSLEY_GUARDED_BY(kIoThread);
   // By sequence; only pairs of batches that are both not over.

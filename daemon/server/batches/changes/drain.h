@@ -13,9 +13,9 @@ class Slices;
 class StoredBatches;
 class Streams;
 
-// Drains the batches when the daemon ends: closes open batches that are not stored, and says when
-// no batch has anything left to do that the store would not keep for the next start. Admission
-// refuses new jobs meanwhile.
+// Drains the batches when the daemon ends: closes open batches that are not stored, and reports
+// when no batch has work left that the store would not keep for the next start. Meanwhile Admission
+// refuses new jobs.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails.
 class Drain {
@@ -27,7 +27,7 @@ class Drain {
 
   // `on_idle` is called once, within the call or later.
   void begin(std::function<void()> on_idle) LOCKSLEY_REQUIRES(kIoThread);
-  // Called after a change: searches for a batch for which on_idle has to wait, in slices if there
+  // Something has changed: searches for a batch for which on_idle has to wait, in slices if there
   // are very many, and calls on_idle if there is none. No effect before begin().
   void call_if_idle() LOCKSLEY_REQUIRES(kIoThread);
 
@@ -40,7 +40,7 @@ class Drain {
   Streams& streams_;
   Slices& slices_;
   std::function<void()> on_idle_ LOCKSLEY_GUARDED_BY(kIoThread);
-  // It stands at the batch for which on_idle_ waited the last time.
+  // It starts at the batch for which on_idle_ waited the last time.
   Registry::ActiveSearch search_ LOCKSLEY_GUARDED_BY(kIoThread);
   bool is_searching_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // in slices
 };

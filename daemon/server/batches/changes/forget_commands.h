@@ -1,4 +1,4 @@
-// What FORGET does to a batch.
+// FORGET.
 #pragma once
 
 #include <expected>
@@ -20,8 +20,8 @@ class Store;
 class User;
 class WriteCharges;
 
-// Executes FORGET: a batch that is over leaves, with its results, and the reply waits for its
-// deletion.
+// Executes FORGET: deletes a batch that is over, with its results. The reply waits until the
+// deletion is written.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks. A refusal is the text of the error reply.
 class ForgetCommands {
@@ -39,8 +39,8 @@ class ForgetCommands {
   ForgetCommands(const ForgetCommands&) = delete;
   ForgetCommands& operator=(const ForgetCommands&) = delete;
 
-  // None if the batch is not over; else the ticket of its deletion, 0 if the store has nothing of
-  // it. The caller waits for the ticket.
+  // None if the batch is not over; else the ticket of its deletion, 0 if the store has nothing to
+  // delete. The caller waits for the ticket.
   std::optional<Ticket> forget(BatchRecord& record, const User& by) LOCKSLEY_REQUIRES(kIoThread);
   // For a FORGET that finds no batch, and may be a repetition: the ticket for which its reply
   // waits. The error: an earlier deletion is not on the disk.

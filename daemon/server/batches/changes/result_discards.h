@@ -1,4 +1,4 @@
-// What readers that discard do to a batch (RESULTS … DISCARD).
+// Readers that discard the results they read (RESULTS … DISCARD).
 #pragma once
 
 #include <cstdint>
@@ -32,13 +32,13 @@ class ResultDiscards {
   ResultDiscards(const ResultDiscards&) = delete;
   ResultDiscards& operator=(const ResultDiscards&) = delete;
 
-  // Results below this row, which lies at `place` (StoreReads::find_row(), if it is in the store
-  // alone), cannot be read any more, and their space is freed. Needs: the record is what
+  // Discards the results below this row, and frees their space. The row lies at `place`
+  // (StoreReads::find_row(), if it is in the store alone). Needs: the record is what
   // Batches::find() returns.
   void discard_rows(BatchRecord& record, std::uint64_t row, const ResultLog::Place& place)
       LOCKSLEY_REQUIRES(kIoThread);
-  // A reader that discards asks for rows, or is given some. kHasAll: it is given the last page,
-  // with all rows that were left.
+  // A reader that discards asks for rows, or gets some. kHasAll: it gets the last page, with all
+  // rows that were left.
   enum class Discarder : std::uint8_t { kIsReading, kHasAll };
   void discarder_seen(BatchRecord& record, Discarder which) LOCKSLEY_REQUIRES(kIoThread);
 

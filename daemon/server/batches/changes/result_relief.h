@@ -1,4 +1,4 @@
-// What leaves memory while an account of results is full.
+// Makes room in memory while an account of results is full.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -31,12 +31,12 @@ class Retention;
 class Store;
 struct Tenant;
 
-// Makes room for results in memory, and for the data about failed jobs. While an account of results
-// is full, no job of its batches starts; while one of failures is full, no jobs are accepted, and
-// batches with many failed ones do not retry them. When an account fills up or has room again, when
-// a limit changes, when a batch of a full account has ended or waits for its reader no longer, or
-// when a user's last job has ended while the account of all failures is full, relieve() takes these
-// steps:
+// Makes room for results in memory, and for what is kept about failed jobs. While an account of
+// results is full, no job of its batches starts; while one of failures is full, no jobs are
+// accepted, and batches with many failed ones do not retry them. relieve() takes the steps below
+// when an account fills up or has room again; when a limit changes; when a batch of a full account
+// has ended or no longer waits for its reader; or when a user's last job has ended while the
+// account of all failures is full:
 //
 //   1. If an account of results is full, the store frees the results that the disk has: none of
 //      them is lost.
@@ -45,11 +45,11 @@ struct Tenant;
 //      memory before their last job has ended.
 //   4. The function of on_room() is called, so that lanes start the jobs that have waited.
 //
-// Steps 2 and 3 go on in slices, if they take long. A change before step 2 is seen by it; after a
+// Steps 2 and 3 go on in slices, if they take long. Step 2 sees the changes before it; after a
 // change during these slices, all steps are taken once more.
 //
-// The log has a line for a user whose account of failures is still full after these steps; and one
-// for a user whose account of results is, if nothing has changed kStands later.
+// After these steps, the log gets a line for a user whose account of failures is still full. A user
+// whose account of results is still full gets a line if nothing has changed after kStands.
 //
 // Owned by Batches. The I/O thread only: accounts change on any thread, so they post to it. Nothing
 // blocks or fails.
@@ -66,7 +66,7 @@ class ResultRelief {
   };
   // Sets the function of ResultAccount::on_change().
   explicit ResultRelief(Parts parts);
-  // Takes that function back: records that are destroyed later still refund their results.
+  // Removes that function: records that are destroyed later still refund their results.
   ~ResultRelief();
   ResultRelief(const ResultRelief&) = delete;
   ResultRelief& operator=(const ResultRelief&) = delete;
@@ -74,11 +74,11 @@ class ResultRelief {
   // Called when results in memory may have room again.
   void on_room(std::function<void()> told) LOCKSLEY_REQUIRES(kIoThread) { on_room_ = std::move(told); }
   void relieve() LOCKSLEY_REQUIRES(kIoThread);
-  // The same after kSoon, once for all calls until then: for causes that are frequent. A refused
-  // command must not call it: the evicted batches may be another user's.
+  // The same after kSoon, once for all calls until then: for frequent events. Not for a refused
+  // command: the evicted batches may be another user's.
   void relieve_soon() LOCKSLEY_REQUIRES(kIoThread);
-  // The same once the next batch waits for its reader no longer (Retention::next_return()). For
-  // while an account is full.
+  // The same as soon as the next batch no longer waits for its reader (Retention::next_return()).
+  // Called while an account is full.
   void wait_for_readers() LOCKSLEY_REQUIRES(kIoThread);
 
   static constexpr std::chrono::milliseconds kSoon{100};
@@ -102,9 +102,9 @@ class ResultRelief {
   bool is_relieving_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // relieve() has begun, and step 4 is not done
   bool must_repeat_ LOCKSLEY_GUARDED_BY(kIoThread) = false;   // as soon as evicting_ is done
   SlicedWork evicting_ LOCKSLEY_GUARDED_BY(kIoThread);        // evict_until()
-  // Of step 3: how many RUNs are yet to be looked at; none: step 2 is not done.
+  // How many RUNs step 3 has yet to check; none: step 2 is not done.
   std::optional<std::size_t> runs_left_ LOCKSLEY_GUARDED_BY(kIoThread);
-  // The users whose accounts of results were full; how many bytes each held, and since when.
+  // The users whose accounts of results were full: how many bytes each held, and since when.
   struct Standing {
     std::uint64_t bytes;
     Instant since;

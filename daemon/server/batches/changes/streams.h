@@ -39,8 +39,8 @@ class Streams {
     add(record, kNone);
     registry_.schedule(record, Due::kClose, close_at);
   }
-  // The connection has ended: abandons at most `most` of its batches. True if it has no other any
-  // more; else to be called again.
+  // The connection has ended: abandons at most `most` of its batches. False: it has more; call
+  // again.
   bool connection_ended(std::uint64_t connection, Instant close_at, std::size_t most)
       LOCKSLEY_REQUIRES(kIoThread) {
     for (; most != 0; --most) {
@@ -51,7 +51,7 @@ class Streams {
     return !first_of_.contains(connection);
   }
   // The connection has ended: abandons a few of its batches at once, and the others in slices.
-  // `line`: its user's. `changed` is called after each part: something may be due earlier.
+  // `line`: of its user. `changed` is called after each part: the next due time may be earlier now.
   void abandon_all(std::uint64_t connection, Instant close_at, Slices& slices, LineNumber line,
                    std::function<void()> changed) LOCKSLEY_REQUIRES(kIoThread) {
     constexpr std::size_t kFewBatches = 64;  // guess: some tens of microseconds
@@ -69,7 +69,7 @@ class Streams {
     };
     slices.add(std::move(go_on), line);
   }
-  // Connections do not matter any more: the end of one changes nothing from now on.
+  // From now on the end of a connection changes nothing.
   void detach_all() LOCKSLEY_REQUIRES(kIoThread) {
     for (const auto& [connection, first] : std::exchange(first_of_, {})) {
       for (BatchRecord* each = first; each != nullptr;) {

@@ -42,13 +42,13 @@ struct ChannelEvent {
 class Subscriber {
  public:
   virtual ~Subscriber() = default;
-  // An event of its audience, on a channel to which it subscribed.
+  // An event of the subscriber's audience, on a channel to which it subscribed.
   virtual void deliver(const ChannelEvent& event) = 0;
-  // An event of its audience. The subscriber queues it, and later matches it with its patterns, in
-  // its own turn.
+  // An event of the subscriber's audience. The subscriber queues it, and matches it with its
+  // patterns later, in its own turn.
   virtual void queue_event(const ChannelEvent& event) = 0;
-  // It will not receive all events: its audience has more subscribers and events than the daemon
-  // can deliver.
+  // The subscriber will not receive all events: its audience has more subscribers and events than
+  // the daemon can deliver.
   virtual void miss_events() = 0;
 };
 
@@ -66,8 +66,8 @@ class Subscriber {
 // An event with more than kAtOnce subscribers is delivered in slices. Meanwhile the next events of
 // its audience wait. Events of a tenant's audience wait in the tenant's line of Slices, and are
 // charged to the tenant like the memory of its connections. Events of the audience of all wait in
-// the daemon's line and are charged to no tenant, because the tenants whose batches they are about
-// did not subscribe.
+// the daemon's line and are charged to no tenant, because the owners of the batches did not
+// subscribe.
 // If kMostWaiting events of an audience wait, the daemon cannot keep up. Then it tells all
 // subscribers of the audience (Subscriber::miss_events()), and they close their connections.
 class Events {
@@ -88,8 +88,7 @@ class Events {
       LOCKSLEY_REQUIRES(kIoThread);
   bool unsubscribe(Subscriber& subscriber, std::string_view audience, std::string_view channel)
       LOCKSLEY_REQUIRES(kIoThread);
-  // From now on the subscriber receives every event of that audience by queue_event(), or no
-  // longer.
+  // Begins or ends the delivery of every event of that audience by queue_event().
   void subscribe_to_all(Subscriber& subscriber, std::string_view audience) LOCKSLEY_REQUIRES(kIoThread);
   void unsubscribe_from_all(Subscriber& subscriber, std::string_view audience) LOCKSLEY_REQUIRES(kIoThread);
 
@@ -99,11 +98,11 @@ class Events {
   // The batch is accepted: publishes that, then its start and its end, if it has started and is
   // over already.
   void publish_accepted(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  // A job of the batch has started; publishes that once. What is not accepted yet has no events:
-  // publish_accepted() publishes the start then.
+  // A job of the batch has started; publishes that once. If the batch is not accepted yet,
+  // publish_accepted() publishes the start later.
   void publish_started(BatchRecord& record, const BatchStatus& status, Instant at)
       LOCKSLEY_REQUIRES(kIoThread);
-  // The batch is over. As publish_started(), if it is not accepted yet.
+  // The batch is over; publishes that, now or in publish_accepted(), as publish_started() does.
   void publish_end(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
 
   // Sends the event to its subscribers.
@@ -129,8 +128,8 @@ class Events {
     // this step that has it; null: none.
     enum class Step : std::uint8_t { kChannel, kAll } step = Step::kChannel;
     Subscriber* last = nullptr;
-    // All subscribers are being told that they miss events. Those of the channels before
-    // `told_up_to` know it already, and of the subscribers of this channel those up to `last`.
+    // All subscribers are being told that they miss events. Told already: those of the channels
+    // before `told_up_to`, and those of that channel up to `last`.
     bool is_overrun = false;
     std::string told_up_to = {};
     SlicedWork going_on;  // go_on()
@@ -148,7 +147,8 @@ class Events {
   static void drop_first(Audience& audience);
   static void overrun(Audience& audience);
   static std::size_t count_listeners(const Audience& audience, std::string_view channel);
-  // To the subscribers after `last`, which follows; null: to all. True if it came to the end.
+  // Calls `tell` for the subscribers after `last`, and advances `last`; null: for all. True if it
+  // came to the end.
   template <class Tell>
   static bool tell_until(const Subscribers& subscribers, Subscriber*& last, Instant until, Tell tell);
 

@@ -53,7 +53,7 @@ class HandlerBatches {
   static constexpr std::size_t kAtOnce = 64;
 
  private:
-  // Through the active batches, for one handler.
+  // A walk through the active batches, for one handler.
   struct Walk {
     explicit Walk(Slices& slices) : going_on(slices) {}
     Registry::ActivePlace at = {};
@@ -72,7 +72,7 @@ class HandlerBatches {
   HandlerDirectory& handlers_;
   Slices& slices_;
   const std::function<void()> followed_;
-  // By handler. One that is done stays while there are running batches.
+  // By handler. A finished walk stays while it has running batches.
   std::map<std::string, Walk> walks_ LOCKSLEY_GUARDED_BY(kIoThread);
 };
 

@@ -21,9 +21,9 @@ namespace locksley::daemon {
 
 class User;
 
-// The handlers that are configured, and the lane that runs the jobs of each; and missing handlers:
-// those that batches name and that are no longer configured. Batches of a missing handler wait
-// until it is configured again.
+// The configured handlers, and the lane that runs the jobs of each; and the missing handlers, which
+// batches name but which are no longer configured. Batches of a missing handler wait until it is
+// configured again.
 //
 // Owned by the HandlerSet, which fills it before the server starts and changes it with the
 // configuration; outlives the server. It owns the handlers of handler_of(); all others, and the
@@ -56,7 +56,7 @@ class HandlerDirectory {
 
     // A built-in handler never changes while the process lives.
     bool is_built_in() const { return kind == HandlerKind::kBuiltin; }
-    // How many bytes an output of its batches may have, where a reply has `most`; 0: no bound.
+    // How many bytes an output of its batches may have, if a reply may have `most`; 0: no bound.
     std::uint64_t most_output(std::uint64_t most) const {
       return max_output == 0 ? most : most == 0 ? max_output : std::min(most, max_output);
     }
@@ -97,7 +97,7 @@ class HandlerDirectory {
   const std::map<std::string, Entry, std::less<>>& entries() const LOCKSLEY_REQUIRES(kIoThread) {
     return entries_;
   }
-  // The missing ones.
+  // The missing handlers, by name.
   const std::map<std::string, Entry, std::less<>>& missing() const LOCKSLEY_REQUIRES(kIoThread) {
     return missing_;
   }

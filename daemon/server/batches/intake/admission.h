@@ -32,11 +32,11 @@ class StoredBatches;
 // Decides whether jobs may be accepted: by the limits that hold for all, by the quotas of their
 // user, by the room in memory and in the store, and by the state of the daemon and its disk.
 //
-// All checks come first, and none has an effect that a refusal would have to undo. (Before a
-// refusal for lack of room, pending news of batches is applied, since jobs that have ended take no
-// room.) An admitted demand is charged at once. A Reservation holds the charge, and refunds it
-// unless a batch takes it over. Room in the store is made by commit() and not before: so a command
-// that is refused, here or after its admission, evicts nothing, and has nothing evicted later.
+// All checks come first, and none has an effect that a refusal would have to undo. (Before it
+// refuses anything for lack of room, it applies pending news of batches: jobs that have ended take
+// no room.) Admitted jobs are charged at once. A Reservation holds the charge, and refunds it
+// unless a batch takes it over. Only commit() makes room in the store: so a command that is
+// refused, here or after its admission, evicts nothing, now or later.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks. A refusal is the text of the error reply.
 class Admission {
@@ -62,10 +62,10 @@ class Admission {
 
     // kStore: memory has no room for the payloads, so only the store keeps them.
     BatchPayloads::Place place_of_payloads() const { return place_; }
-    // The batch has taken the jobs and their payloads: it bears the charge from now on. A new batch
-    // is charged for the batches that it waits for, which are known by now, and not for others that
-    // its options name. Evicts batches that are over, if the store needs the room, and payloads of
-    // such batches, if the new ones do.
+    // The batch has taken the jobs and their payloads, and holds the charge from now on. A new
+    // batch is charged only for the batches that it really waits for, not for others that its
+    // options name. Evicts batches that are over if the store needs the room, and payloads of such
+    // batches if the new payloads need it.
     void commit(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
 
    private:
@@ -78,7 +78,7 @@ class Admission {
     BatchCharges::Charge charge_;
     std::uint64_t stored_bytes_;
     BatchPayloads::Place place_;
-    bool needs_memory_;  // the store cannot keep the payloads in place of it
+    bool needs_memory_;  // the store cannot keep the payloads in place of memory
   };
   using Admitted = std::expected<Reservation, Refusal>;
 
@@ -105,8 +105,8 @@ class Admission {
   };
   // For SUBMIT, RUN, OPEN and ADD.
   Admitted reserve(const Demand& demand) LOCKSLEY_REQUIRES(kIoThread);
-  // For RETRY: this many jobs of the batch, which are charged to it again by Registry::go_on() or
-  // update(). The caller holds the reservation until then, and does not commit it.
+  // For RETRY: this many jobs of the batch. Registry::go_on() or update() charges them to the batch
+  // again; hold the reservation until then, and do not commit it.
   Admitted reserve_retry(BatchRecord& record, std::uint64_t jobs) LOCKSLEY_REQUIRES(kIoThread);
 
   // From now on everything is refused.
@@ -115,7 +115,7 @@ class Admission {
 
  private:
   using Checked = std::expected<void, Refusal>;
-  // Whether the payloads, for which `full` has no room in memory, may wait there for the disk.
+  // Whether payloads that exceed the memory of `full` may still wait in memory for the disk.
   Checked check_unsettled(const Demand& demand, const Account& full) const LOCKSLEY_REQUIRES(kIoThread);
   // Refuses a demand that is by itself too large for a limit, whatever else is queued.
   Checked check_sizes(const Demand& demand) const;
@@ -123,8 +123,8 @@ class Admission {
   Checked check_room(const Demand& demand) LOCKSLEY_REQUIRES(kIoThread);
   // Whether less than the limit is kept about the failed jobs of other batches.
   Checked check_failures(const Demand& demand) LOCKSLEY_REQUIRES(kIoThread);
-  // The error, if this much more of one resource would be too much, even after what may be evicted
-  // has gone.
+  // The error, if this much more of one resource would be too much even after all possible
+  // evictions.
   Checked check(const Demand& demand, Resource resource, std::uint64_t more, std::string_view what)
       LOCKSLEY_REQUIRES(kIoThread);
   const Account* first_without_room(const Demand& demand, Resource resource, std::uint64_t more) const

@@ -59,13 +59,13 @@ struct RetryDemand {
 
 // Makes a batch, or more jobs of one, out of a command, whole or not at all.
 //
-// The steps of each: the handler and the customer are found; a repetition of a known id is answered
-// with the batch that there is; Admission reserves; the start condition is resolved; the record is
-// made; the reservation is committed; the record enters the registry, and the store or the lane.
-// Everything before the record may refuse, and leaves no trace.
+// Its steps: find the handler and the customer; answer a repetition of a known id with the existing
+// batch; reserve (Admission); resolve the start condition; make the record; commit the reservation;
+// enter the record into the registry, and into the store or the lane. Each step before the record
+// may refuse, and leaves no trace.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks, but for the look-up of an id whose batch
-// is over and has left the memory. A refusal is the text of the error reply.
+// is over and no longer in memory. A refusal is the text of the error reply.
 class Intake {
  public:
   struct Parts {
@@ -108,31 +108,30 @@ class Intake {
   };
   // SUBMIT and RUN, by `origin`. The batch belongs to the user `by`. `arguments` is the whole
   // command; the payloads stay in it, and after a refusal the caller still has them. A repetition,
-  // with the same id, handler and jobs, returns the batch that there is, and starts nothing. The
-  // batch of a RUN has no id, and is forgotten as soon as its RUN lets go of it. `prepared`: null
-  // if nothing was prepared before.
+  // with the same id, handler and jobs, returns the existing batch, and starts nothing. The batch
+  // of a RUN has no id, and is forgotten as soon as its RUN drops it. `prepared`: null if all is to
+  // be done now.
   Accepted submit(const User& by, const proto::SubmitCommand& command, proto::ArgumentList&& arguments,
                   BatchRecord::Origin origin, const Prepared* prepared = nullptr)
       LOCKSLEY_REQUIRES(kIoThread);
   // `connection` streams the batch in. A repetition, with the same id and handler, returns the
-  // batch that there is, if it is open and has no jobs yet. `found_dependencies`: null if they were
-  // not looked up before.
+  // existing batch, if it is open and has no jobs yet. `found_dependencies`: null if they are to be
+  // looked up now.
   Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection,
                 const FoundDependencies* found_dependencies = nullptr) LOCKSLEY_REQUIRES(kIoThread);
   // Returns how many jobs the batch has now. `payer`, here and below: the account of the user who
-  // sent the command, which is charged for its writes. `connection` takes the stream over. `at`:
+  // sent the command, which is charged for its writes. `connection` takes over the stream. `at`:
   // adds only if the batch has this many jobs. If the batch already has all `at` + payloads.size()
   // jobs, the call is a repetition: it adds nothing and succeeds. None: adds in any case.
   Count add(BatchRecord& record, Account& payer, proto::ArgumentList payloads, std::uint64_t connection,
             std::optional<std::uint64_t> at = {}) LOCKSLEY_REQUIRES(kIoThread);
   // Queues all its failed jobs again, or those that `demand` names; returns how many. A batch that
-  // was over goes on. Returns 0 if it was cancelled, if another retry of it is on its way
+  // was over goes on. Returns 0 if it was cancelled, if another retry of it is under way
   // (BatchRecord::is_requeueing()), or if `demand` has a round other than its
   // BatchStatus::retry_rounds. `failures`: the failed jobs, if the record lacks their list
-  // (must_read_failures()); if null, or of another round, the call returns 0. Very many failures
-  // that lie scattered are queued again by another thread and in slices:
-  // BatchRecord::is_requeueing() is true until then. Afterwards record.stored.ticket covers the
-  // retry.
+  // (must_read_failures()); if null, or of another round, the call returns 0. Very many scattered
+  // failures are queued again by another thread and in slices: BatchRecord::is_requeueing() is true
+  // until then. Afterwards record.stored.ticket covers the retry.
   Count retry(BatchRecord& record, Account& payer, const RetryDemand& demand = {},
               const ReadFailures* failures = nullptr) LOCKSLEY_REQUIRES(kIoThread);
   // Calls `then` once BatchRecord::is_requeueing() is false: within this call if it is now, else in
@@ -141,12 +140,11 @@ class Intake {
   // Whether the record lacks the list of its failed jobs, and `failures` is null or of another
   // round.
   static bool must_read_failures(BatchRecord& record, const ReadFailures* failures);
-  // Takes on a batch that an earlier process accepted, and that is not over. Admission is not
-  // asked.
+  // Takes over an unfinished batch that an earlier process accepted. Does not ask Admission.
   void restore(StoredBatch stored) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  // retry() of a batch that has the list of its failed jobs. No indexes: of all.
+  // retry() of a batch that has the list of its failed jobs. No indexes: all of them.
   Count retry_listed(BatchRecord& record, Account& payer, std::span<const std::uint64_t> indexes)
       LOCKSLEY_REQUIRES(kIoThread);
   Count retry_some(BatchRecord& record, Account& payer, std::span<const std::uint64_t> indexes)
@@ -169,8 +167,8 @@ class Intake {
   };
   std::expected<Found, Refusal> find(const User& by, const std::string& handler,
                                      const proto::BatchOptions& options) LOCKSLEY_REQUIRES(kIoThread);
-  // The same if no handler has this name, for which `why` is the error. The batch may have been
-  // accepted while there was one, and its reply been lost.
+  // The same if no handler has this name; `why` is the error for that. A handler may have had the
+  // name when the batch was accepted, and the reply may have been lost.
   std::expected<Found, Refusal> repeated(const User& by, const std::string& handler,
                                          const proto::BatchOptions& options, const Refusal& why)
       LOCKSLEY_REQUIRES(kIoThread);
@@ -182,7 +180,7 @@ class Intake {
   std::expected<Admitted, Refusal> admit(const User& by, const std::string& handler,
                                          const proto::BatchOptions& options, const Admission::Demand& demand,
                                          const FoundDependencies* found) LOCKSLEY_REQUIRES(kIoThread);
-  // What both SUBMIT and OPEN ask for, and the record that it leads to.
+  // What both SUBMIT and OPEN ask for; make_record() makes the record of it.
   struct NewBatch {
     const Customer& customer;
     const proto::BatchOptions& options;
@@ -207,7 +205,7 @@ class Intake {
 
   const Parts parts_;
   BatchIds ids_ LOCKSLEY_GUARDED_BY(kIoThread);
-  // What after_requeue() is yet to call. The record of each is held by its requeue.
+  // The functions that after_requeue() has yet to call. The requeue holds the record.
   std::unordered_map<const BatchRecord*, std::vector<std::function<void()>>> after_requeues_
       LOCKSLEY_GUARDED_BY(kIoThread);
 };

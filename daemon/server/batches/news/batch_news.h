@@ -32,27 +32,27 @@ namespace locksley::daemon {
 class Store;
 
 // Carries the news of batches from the workers to every part of the daemon that keeps an account of
-// batches. Workers put a batch that changed into the ChangeQueue; the I/O thread takes it out and
-// applies its state, as it is at that moment, to the parts below. Applying a batch twice changes
-// nothing the second time.
+// batches. Workers put a changed batch into the ChangeQueue; the I/O thread takes it out and
+// applies its current state to the parts below. Applying a batch twice changes nothing the second
+// time.
 //
 // The order of the effects for one batch, each of which relies on those before it:
 //
-//   1. The store's account: its bytes are brought up to date. If the batch is over, the latest
-//      ticket of the store is noted as that of its end, as its last step was put before its status
-//      said so; and from now on it may be evicted.
+//   1. The store's account: its bytes are updated. If the batch is over, the latest ticket of the
+//      store is noted as that of its end, because its last step was put before its status changed;
+//      and from now on the batch may be evicted.
 //   2. Subscribers: `started`, `done` and `cancelled` are published; `progress` is scheduled.
 //      Before 3, so that a batch that is active is published, and one that was over before is not
 //      published again.
 //   3. The registry: the counts that limits and quotas use; a batch that is over leaves the active
-//      ones.
+//      batches.
 //   4. If step 3 saw the batch end: counters, the batches that wait for it, its stream, its
 //      payloads, the log line. Before 5, so that a client that learns of the end sees the dependent
-//      batches start, and no memory charged. If the batch goes on: when its next retry is due, and
-//      payloads of a stream that are not needed any more.
+//      batches start, and no memory charged. If the batch goes on: its next retry is scheduled, and
+//      payloads of a stream that are no longer needed are freed.
 //   5. Connections that wait for the batch are woken.
 //   6. A batch that came from the queue, is over and has RETAIN 0 is forgotten, unless a connection
-//      waits for it. Its end and its deletion are then mostly in one group, and the store writes
+//      waits for it. Its end and its deletion are then usually in one group, and the store writes
 //      neither. apply_pending() forgets nothing, because the running command may use the record;
 //      the timer does it later.
 //
@@ -105,7 +105,7 @@ class BatchNews {
 
  private:
   void apply(BatchRecord& record, const BatchStatus& status, Instant at) LOCKSLEY_REQUIRES(kIoThread);
-  // When a batch is forgotten that need not be kept: with the news of its end, or by the timer.
+  // When a batch with RETAIN 0 is forgotten: with the news of its end, or by the timer.
   enum class Forget : std::uint8_t { kNow, kLater };
   // For about a slice, and then in slices.
   void apply_queued(Forget forget) LOCKSLEY_REQUIRES(kIoThread);
@@ -121,7 +121,7 @@ class BatchNews {
   SlicedWork applying_ LOCKSLEY_GUARDED_BY(kIoThread);  // apply_until()
   Timer changes_timer_ LOCKSLEY_GUARDED_BY(kIoThread);
   bool changes_timer_armed_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
-  // Many batches that went well must not hide one that did not.
+  // Two gates: many successful batches must not hide one that failed.
   RateGate done_lines_ LOCKSLEY_GUARDED_BY(kIoThread){std::chrono::milliseconds(100)};
   RateGate failed_lines_ LOCKSLEY_GUARDED_BY(kIoThread){std::chrono::seconds(1), 10};
 };

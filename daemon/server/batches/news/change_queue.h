@@ -26,10 +26,10 @@ namespace locksley::daemon {
 // once, and one wake-up serves all that are queued until the I/O thread takes them. Each user has a
 // line of its own, and the lines are served round robin: a user A whose batches end faster than the
 // I/O thread can apply them delays its own news; the news of a user B waits for at most one batch
-// of A. A worker reports every claim. The I/O thread is woken at once for the end of a batch, and
-// for new results for which a client waits; for other changes about once in kHoldOff. Of a RUN only
-// the end is queued, unless something may be due of it: its start would cost the worker a wake-up
-// just before the job.
+// of A. A worker reports every claim. It wakes the I/O thread at once for the end of a batch, and
+// for new results for which a client waits; for other changes about once per kHoldOff. Of a RUN
+// only the end is queued, unless something may be due for it: news of its start would cost the
+// worker a wake-up just before the job.
 //
 // Owned by Batches; outlives all batches that were made with it. Any thread may call the functions
 // of BatchObserver; they hold a mutex for the length of a push, and a wake-up is a write to an
@@ -50,20 +50,20 @@ class ChangeQueue final : public BatchObserver {
   void attempt_failed(const Batch& batch, std::uint64_t index, JobStatus status,
                       std::string_view output) override;
 
-  // When the caller will next call take(), if Taken asks for no earlier call. kOnWake: when it is
-  // woken. kScheduled: within kHoldOff, by a timer that it has armed already.
+  // When the caller will next call take(), if Taken asks for no earlier call. kOnWake: after the
+  // next wake-up. kScheduled: within kHoldOff, by a timer that is armed already.
   enum class NextTake : std::uint8_t { kOnWake, kScheduled };
   // Batches that have changed since they were last taken, kMostAtOnce of them at most. A batch that
   // changes afterwards is queued again. Changes that are not urgent do not wake the I/O thread if
   // it will call take() anyway: after kScheduled, or if Taken::must_call_again.
   Taken take(NextTake next) LOCKSLEY_EXCLUDES(mutex_);
-  static constexpr std::size_t kMostAtOnce = 16;  // 100 us or so of applying them
+  static constexpr std::size_t kMostAtOnce = 16;  // applying them takes 100 us or so
 
   static constexpr std::chrono::milliseconds kHoldOff{2};
   static constexpr std::uint32_t kMostLines = 20;  // a second; a guess: enough to see what is wrong
 
  private:
-  // None: this line is held back. Else how many lines were held back since the last one.
+  // None: this line is suppressed. Else how many lines were suppressed since the last one.
   std::optional<std::uint64_t> open(RateGate& gate) LOCKSLEY_REQUIRES(gates_mutex_);
 
   // Constant.

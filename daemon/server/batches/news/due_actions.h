@@ -1,4 +1,4 @@
-// What is done when something is due of a batch.
+// What is done when something is due for a batch.
 #pragma once
 
 #include "daemon/base/loop/io_thread.h"
@@ -13,7 +13,7 @@ class Dependencies;
 class Registry;
 class Retention;
 
-// Does what DueTimer finds due of a batch: its deadline, the closing of an abandoned stream, the
+// Does what DueTimer finds due for a batch: its deadline, the closing of an abandoned stream, the
 // end of its retention, a retry, the end of its delay, a progress event.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails.

@@ -1,4 +1,4 @@
-// Work that another thread does for the I/O thread: it frees large objects and drops many rows.
+// Work that another thread does for the I/O thread: freeing large objects, dropping very many rows.
 #pragma once
 
 #include <chrono>
@@ -13,15 +13,15 @@
 
 namespace locksley::daemon {
 
-// Whether freeing an object of about so many bytes would keep the I/O thread busy: ten million rows
-// take 12 ms and more.
+// Whether freeing an object of about this many bytes would keep the I/O thread busy: ten million
+// rows take 12 ms and more.
 constexpr bool is_freed_aside(std::uint64_t bytes) {
   constexpr std::uint64_t kLargeBytes = 1U << 20;  // guess: some 25 us
   return bytes > kLargeBytes;
 }
 
 // Drops a reference to an object of about `bytes` bytes; on the reader's thread if
-// is_freed_aside(). `user`: whose object it is.
+// is_freed_aside(). `user`: the owner of the object.
 template <class T>
 void free_aside(Reader& aside, std::shared_ptr<T> reference, std::uint64_t bytes, Reader::User user) {
   if (is_freed_aside(bytes)) aside.post([held = std::move(reference)] {}, user);

@@ -1,4 +1,4 @@
-// How long batches that are over stay, and where; what is evicted.
+// How long batches that are over stay, and where; which of them are evicted.
 #pragma once
 
 #include <array>
@@ -40,8 +40,8 @@ class Store;
 //   2. If no user is over its limit, but all users together are, and a new batch needs the room:
 //      the heaviest user loses batches, while it is heavier than the user that asks. If none of the
 //      heavier users has a batch to evict, the user that asks loses its own. So a new batch never
-//      costs a lighter user a batch, and users with batches to evict can always submit, however
-//      many of them have filled the room together.
+//      costs a lighter user a batch. And a user with batches to evict can always submit, however
+//      many users have filled the room together.
 //   3. If all users together are over their limit because results grow: the heaviest user that has
 //      a batch to evict loses batches, unless a user with unfinished jobs is heavier. So growing
 //      results cost no lighter user a batch either.
@@ -49,14 +49,13 @@ class Store;
 //      batches.
 // For kQueuedBytes a batch does not leave, but loses the payloads that memory alone keeps for a
 // RETRY, which is refused from then on (BatchRecord::has_lost_payloads). Nothing else is lost, so a
-// batch gives them up also while it is pinned or being read. They go for new payloads, and for a
-// lower limit. Payloads that are read back from the store may exceed the limit a little; no batch
-// gives up its payloads for them.
-// To make room for results in memory, or for the data about failed jobs, no batch is evicted while
-// a client that discards reads it: the reader frees them itself, and would lose rows that it has
-// not read yet. A batch of which rows were discarded is being read until its reader has been silent
-// for kReaderSilent, or for kAfterLastPage after the last page; and while a client waits for rows
-// of it.
+// batch may lose them also while it is pinned or being read. They are evicted for new payloads, and
+// for a lower limit. Payloads that are read back from the store may exceed the limit a little, and
+// evict none. A batch that a discarding client is reading is not evicted to make room for results
+// in memory, or for what is kept about failed jobs: the reader frees the rows itself, and would
+// lose rows that it has not read yet. A batch of which rows were discarded is being read until its
+// reader has been silent for kReaderSilent, or for kAfterLastPage after the last page; and while a
+// client waits for rows of it.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails; deletions are written with the
 // next group.
@@ -77,7 +76,7 @@ class Retention {
   // Guess: a client that waits for rows learns within this time that the batch is over.
   static constexpr std::chrono::milliseconds kWaiterWakes{100};
 
-  // `store` may be null. `aside` destroys what is large.
+  // `store` may be null. `aside` destroys large objects.
   Retention(Registry& registry, ServerStats& stats, Store* store, Reader& aside);
   Retention(const Retention&) = delete;
   Retention& operator=(const Retention&) = delete;
@@ -111,7 +110,7 @@ class Retention {
   void assign(BatchRecord& record, std::uint64_t reserved) LOCKSLEY_REQUIRES(kIoThread) {
     record.stored.bytes += reserved;
   }
-  // Updates how many bytes the batch takes in the store. Not for a batch that may be evicted.
+  // Updates how much the batch takes in the store. Not for a batch that may be evicted.
   void update(BatchRecord& record, std::uint64_t result_bytes) LOCKSLEY_REQUIRES(kIoThread);
   void publish_bytes() LOCKSLEY_REQUIRES(kIoThread);
   // Some of its results were discarded: `result_bytes` are left. Wherever the batch is kept.
@@ -135,7 +134,7 @@ class Retention {
   // Evicts and retires what evict(), limits_changed() and retire() have left, until about `until`.
   // True: all is done.
   bool go_on_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
-  // For tests. At how many tenants evictions have looked, to find those that lose batches.
+  // For tests. How many tenants evictions have examined, to find those that lose batches.
   std::uint64_t tenants_looked_at() const LOCKSLEY_REQUIRES(kIoThread) { return tenants_looked_at_; }
   // `schedule` is called when there is more to evict or to retire: the owner then calls
   // go_on_until() until it returns true. By default all is done at once.
@@ -153,12 +152,12 @@ class Retention {
   bool take_may_relieve_soon() LOCKSLEY_REQUIRES(kIoThread) {
     return std::exchange(may_relieve_soon_, false);
   }
-  // True once after evict_results() could not retire a batch with data about failed jobs, because
-  // the store may not have written it yet: a call a little later may find room. Groups that have
-  // only steps report no outcome.
+  // True once after evict_results(), when it needed room for what is kept about failed jobs, has
+  // left a batch in memory because the store may not have written it yet: a little later it may
+  // find room. Groups that have only steps report no outcome.
   bool take_awaits_write() LOCKSLEY_REQUIRES(kIoThread) { return std::exchange(awaits_write_, false); }
   // The next instant at which evict_results() may find room, because a batch is no longer being
-  // read then; kNever: it passed over none.
+  // read then; kNever: it skipped no such batch.
   Instant next_return() const LOCKSLEY_REQUIRES(kIoThread) {
     return returns_.empty() ? kNever : returns_.begin()->first;
   }
@@ -175,14 +174,14 @@ class Retention {
   void add_restored(const RetainedBatch& batch) LOCKSLEY_REQUIRES(kIoThread);
   // RETRY: the batch goes on, wherever it was kept.
   void go_on(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
-  // The batch leaves, with its results. None if it is not over, or not there; else the ticket of
-  // its deletion, 0 if the store has nothing of it. With Urgency::kAwaited a reply waits for the
-  // ticket.
+  // Deletes the batch, with its results. None if it is not over, or not known; else the ticket of
+  // its deletion, 0 if the store has nothing to delete. With Urgency::kAwaited a reply waits for
+  // the ticket.
   std::optional<Ticket> forget(BatchRecord& record, Urgency urgency) LOCKSLEY_REQUIRES(kIoThread);
   std::optional<Ticket> forget_retired(std::uint64_t sequence, Urgency urgency) LOCKSLEY_REQUIRES(kIoThread);
-  // Retires the batches that ended first, until kMostInMemory are left. One whose writes are
-  // pending stays in memory. `settled`: all writes up to this ticket have had their outcome. Of
-  // very many only some: go_on_until() does the rest.
+  // Retires the batches that ended first, until kMostInMemory are left. A batch whose writes are
+  // pending stays in memory. `settled`: all writes up to this ticket have had their outcome. If
+  // there are very many, it retires some, and go_on_until() the rest.
   void retire(Ticket settled) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
@@ -201,8 +200,8 @@ class Retention {
     std::uint64_t next = 0;  // sequence number
     bool tried_all = false;  // this pass began with the first batch, and none of them has left
   };
-  // Of a tenant. Each search has a place of its own: else one would end the passes of another,
-  // which then began anew in each slice.
+  // The searches of a tenant. Each has a place of its own: otherwise one search would end the
+  // passes of another, which would begin anew in each slice.
   struct Searches {
     Search stored_for_results;
     Search stored_for_failures;
@@ -216,22 +215,22 @@ class Retention {
   void remove(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   void retired_left(const RetainedBatch& batch) LOCKSLEY_REQUIRES(kIoThread);
   bool try_retire(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  // At most `left` batches. False: more can be retired.
+  // Retires at most `left` batches. False: more can be retired.
   bool retire_some(std::size_t left) LOCKSLEY_REQUIRES(kIoThread);
-  // The oldest batch of the tenant that holds some of the resource leaves. False: there is none. If
-  // the search for it would take long, a call does a part of it, and returns true without effect.
-  // So does the next function.
+  // Evicts the oldest batch of the tenant that holds some of the resource. False: there is none. If
+  // the search would take long, a call does a part of it, evicts nothing and returns true. So does
+  // the next function.
   bool evict_one(Tenant& tenant, Resource resource) LOCKSLEY_REQUIRES(kIoThread);
-  // The oldest batch of the tenant that keeps payloads in memory alone gives them up: the same for
-  // kQueuedBytes.
+  // The same for kQueuedBytes: evicts the payloads of the tenant's oldest batch that keeps some in
+  // memory alone.
   bool drop_payloads_of_one(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
   bool evict_one_with_results(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
   // Likewise, but batches in memory alone stay if nothing is kept about failed jobs of them.
   bool evict_one_with_failures(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
-  // Retires the next stored batch of the tenant that can be. False: no batch of it can be now.
+  // Retires the tenant's next stored batch that can be retired. False: there is none now.
   bool retire_one(Tenant& tenant, Search& search, int tried) LOCKSLEY_REQUIRES(kIoThread);
-  // If this batch, which is ephemeral, is being read, it is part-read until that may have changed.
-  // False: it is not being read.
+  // If this batch, which is ephemeral, is being read, marks it as part-read until that may have
+  // changed. False: it is not being read.
   bool wait_if_read(KeptBatches& kept, BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   // kNever: it has no instant in returns_.
   void set_return(BatchRecord& record, Instant at) LOCKSLEY_REQUIRES(kIoThread);
@@ -239,7 +238,7 @@ class Retention {
   struct Cause {
     Tenant* asker = nullptr;       // null: no new batch asks
     bool is_limit = false;         // limits are lower than before
-    bool is_for_payloads = false;  // they lose payloads alone
+    bool is_for_payloads = false;  // batches lose only their payloads
     bool operator==(const Cause&) const = default;
   };
   static std::span<const Resource> resources_of(const Cause& cause) {
@@ -250,7 +249,7 @@ class Retention {
   class EvictionBudget {
    public:
     EvictionBudget(std::size_t most, Instant until) : left_(most), until_(until) {}
-    // A batch leaves. The clock is looked at only after some batches, so a call always evicts some.
+    // A batch leaves. The clock is read only after some batches, so a call always evicts some.
     void take() {
       --left_;
       ++taken_;
@@ -264,7 +263,7 @@ class Retention {
     const Instant until_;
     std::size_t taken_ = 0;
   };
-  // What evict_results() makes room in: an account, and how one batch leaves for it.
+  // Where evict_results() makes room: which account, and the function that evicts one batch for it.
   struct Memory {
     const ResultAccount& (*account_of)(const Account&);
     bool (Retention::*evict_one_with)(Tenant&);
@@ -279,10 +278,10 @@ class Retention {
   // all tenants once for each resource of which all together have too much, and once more if no
   // tenant asks, however many batches it evicts.
   bool evict_some(const Cause& cause, EvictionBudget& budget) LOCKSLEY_REQUIRES(kIoThread);
-  // Batches of a tenant that is over its own limits.
+  // Evicts batches of a tenant that is over its own limits.
   bool evict_own(Tenant& tenant, std::span<const Resource> resources, EvictionBudget& budget)
       LOCKSLEY_REQUIRES(kIoThread);
-  // Batches, while all tenants together are over their limit.
+  // Evicts batches while all tenants together are over their limit.
   bool evict_heaviest(Resource resource, const Cause& cause, EvictionBudget& budget)
       LOCKSLEY_REQUIRES(kIoThread);
 
@@ -296,7 +295,7 @@ class Retention {
   bool may_relieve_ LOCKSLEY_GUARDED_BY(kIoThread) = false;       // take_may_relieve()
   bool may_relieve_soon_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // take_may_relieve_soon()
   bool awaits_write_ LOCKSLEY_GUARDED_BY(kIoThread) = false;      // take_awaits_write()
-  // An account, since evict() looked at all of them.
+  // Some account may be over its limit, since evict() checked all of them.
   bool may_be_over_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
   std::uint64_t tenants_looked_at_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
 
@@ -308,11 +307,11 @@ class Retention {
   // The batches that are over.
   RetentionBooks books_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::vector<Searches> searches_ LOCKSLEY_GUARDED_BY(kIoThread);  // by Tenant::number
-  // When part-read batches are checked again, with their sequence numbers. Each is here once; its
-  // reader may have been seen since. Some that are not part-read may be here as well.
+  // When part-read batches are to be checked again, with their sequence numbers. Each is here once;
+  // its reader may have been seen since. Batches that are not part-read may be here as well.
   using Returns = std::set<std::pair<Instant, std::uint64_t>>;
   Returns returns_ LOCKSLEY_GUARDED_BY(kIoThread);
-  // Stored ones, in the order of their ends; some may be gone already.
+  // Stored batches, in the order of their ends; some may be gone already.
   std::deque<std::uint64_t> ended_ LOCKSLEY_GUARDED_BY(kIoThread);
   Ticket settled_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;  // the last argument of retire()
 };

@@ -12,8 +12,7 @@
 
 namespace locksley::daemon {
 
-// What a batch that is over takes of the resources for which batches are evicted, or what several
-// of them take.
+// How much one batch that is over, or several, take of the resources for which batches are evicted.
 struct EvictableBytes {
   std::uint64_t stored = 0;    // Resource::kStoredBytes
   std::uint64_t record = 0;    // Resource::kRecordBytes
@@ -32,7 +31,7 @@ struct EvictableBytes {
 //   - pinned: stored or ephemeral, and could not leave when it was its turn;
 //   - retired: in the store alone. These are only counted: RetainedBatches has them.
 // Batches of one place leave in the order of their sequence numbers. Payloads that a RETRY may need
-// leave before their batch, in the same order, from whatever place it is in.
+// leave before their batch, in the same order, whatever place the batch is in.
 //
 // Owned by RetentionBooks. The I/O thread only. O(log n). Only allocation fails.
 class KeptBatches {
@@ -49,7 +48,7 @@ class KeptBatches {
 
   void add_stored(std::uint64_t sequence, const EvictableBytes& bytes);
   void add_ephemeral(std::uint64_t sequence, const EvictableBytes& bytes);
-  // It leaves memory. `bytes`: as at its addition, with the changes of change_stored(). Without
+  // The batch leaves memory. `bytes`: as it was added, with the changes of change_stored(). No
   // effect if it is not there.
   void remove(std::uint64_t sequence, const EvictableBytes& bytes);
   // The batch takes other bytes in the store than before. Without effect if it is not there, or is
@@ -58,24 +57,24 @@ class KeptBatches {
   // Its payloads, of so many bytes, have left memory; the batch stays. Without effect if it has
   // none.
   void payloads_left(std::uint64_t sequence, std::uint64_t bytes);
-  // The first one that has payloads; kNone: there is none.
+  // The first batch that has payloads; kNone: there is none.
   std::uint64_t first_with_payloads() const { return with_payloads_.from(0).value_or(kNone); }
 
-  // The first one of a place that may leave; kNone: there is none. Those before it are pinned from
-  // now on.
+  // The first batch of a place that may leave; kNone: there is none. The batches before it are
+  // pinned from now on.
   using IsPinned = std::function<bool(std::uint64_t sequence)>;
   std::uint64_t first_stored(const IsPinned& is_pinned) { return first_of(stored_, is_pinned); }
   std::uint64_t first_ephemeral(const IsPinned& is_pinned) { return first_of(ephemeral_, is_pinned); }
   std::uint64_t first_part_read(const IsPinned& is_pinned) { return first_of(part_read_, is_pinned); }
-  // It goes back to its place. False, without effect, if it was not pinned.
+  // The batch goes back to its place. False, without effect, if it was not pinned.
   bool unpin(std::uint64_t sequence, bool is_stored);
   // This batch, which is ephemeral, waits for its reader. False, without effect, if it is not.
   bool note_part_read(std::uint64_t sequence);
   // This batch, which is part-read, waits no longer. False, without effect, if it is not.
   bool note_not_read(std::uint64_t sequence);
-  // The first stored one with this number or a greater one, pinned ones excepted.
+  // The first stored batch with this number or a greater one, without pinned ones.
   std::optional<std::uint64_t> stored_from(std::uint64_t sequence) const { return stored_.from(sequence); }
-  // The same of the ephemeral ones.
+  // The same for ephemeral batches.
   std::optional<std::uint64_t> ephemeral_from(std::uint64_t sequence) const {
     return ephemeral_.from(sequence);
   }
@@ -90,7 +89,7 @@ class KeptBatches {
   // It takes fewer bytes in the store than before.
   void shrink_retired(std::uint64_t stored_bytes_freed);
   bool has_retired() const { return retired_ != 0; }
-  // None of them has a lower number. Raised by the caller, which looks for the first one.
+  // No retired batch has a lower number. The caller, which looks for the first one, raises it.
   std::uint64_t& first_retired() { return first_retired_; }
 
  private:
@@ -104,12 +103,12 @@ class KeptBatches {
   SequenceSet ephemeral_;
   SequenceSet part_read_;
   SequenceSet pinned_;
-  SequenceSet with_payloads_;  // those of the others that have some
+  SequenceSet with_payloads_;  // the batches in any of these places that have payloads
   std::uint64_t retired_ = 0;  // how many
   std::uint64_t first_retired_ = 0;
 };
 
-// The finished batches of all tenants. It records the changes of each; Retention alone decides.
+// The batches of all tenants that are over. It only keeps account; Retention decides.
 //
 // A member of Retention. The I/O thread only. Only allocation fails.
 class RetentionBooks {
@@ -120,7 +119,7 @@ class RetentionBooks {
 
   // `tenant`: Tenant::number. Valid until the first call for another tenant.
   KeptBatches& of(std::uint32_t tenant);
-  // Null: none of its batches has been over.
+  // Null: no batch of the tenant has been over so far.
   const KeptBatches* find(std::uint32_t tenant) const;
   // What evicting all batches of the tenant, or of all tenants, would free.
   std::uint64_t evictable(std::uint32_t tenant, Resource resource) const;

@@ -1,4 +1,4 @@
-// The deletions for whose write clients wait.
+// The deletions for which clients wait.
 #pragma once
 
 #include <set>
@@ -8,9 +8,9 @@
 
 namespace locksley::daemon {
 
-// The deletions for which clients wait: FORGET and CUSTOMER DEL. A FORGET that finds nothing may be
-// a repetition, and its reply says that the deletion is done. So it waits for the last deletion
-// that is under way, and fails while the disk has not taken one of these.
+// The deletions for which clients wait: FORGET and CUSTOMER DEL. A command that finds nothing to
+// delete may be a repetition, and its reply confirms the earlier deletion. So it waits for the last
+// deletion under way, and fails as long as the disk lacks one of them.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks. Only allocation fails. put() is O(log n),
 // settled() O(groups with deletions that have their outcome now).
@@ -26,9 +26,9 @@ class AwaitedDeletions {
       under_way_.erase(under_way_.begin());
     }
   }
-  // That of the last one which has no outcome yet; 0: there is none.
+  // The ticket of the last deletion without an outcome; 0: there is none.
   Ticket last() const LOCKSLEY_REQUIRES(kIoThread) { return under_way_.empty() ? 0 : *under_way_.rbegin(); }
-  // That of the last one which failed; 0: there was none. The disk may have it by now.
+  // The ticket of the last deletion that failed; 0: there was none. The disk may have it by now.
   Ticket failed() const LOCKSLEY_REQUIRES(kIoThread) { return failed_; }
 
  private:

@@ -1,4 +1,4 @@
-// Loads of batches that are over and have left the memory, by another thread.
+// Loads of batches that are over and no longer in memory, by another thread.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -17,7 +17,7 @@
 
 namespace locksley::daemon {
 
-// Where the store is on another machine, which may fall silent, a look-up must not load a batch
+// If the store is on another machine, which may stop answering, a look-up must not load a batch
 // itself: all clients would wait. A caller that must look up a batch asks first_to_load() which
 // batch the look-up would load, has it loaded here, and asks again, until there is none. Then the
 // look-up finds the batch among those that were loaded last.

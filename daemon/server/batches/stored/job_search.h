@@ -18,8 +18,8 @@
 
 namespace locksley::daemon {
 
-// For whom another thread reads. It expires, on the I/O thread, when no client waits any more: the
-// read then ends at once, without a result, and does not call the function for its end.
+// The client for which another thread reads. It expires, on the I/O thread, when no client waits
+// any more: the read then ends at once, without a result, and does not call its function.
 using Waiting = std::weak_ptr<const void>;
 
 // A request to JobSearch.
@@ -29,17 +29,17 @@ struct JobDemand {
   // About how many rows to search for its result; 0: the job has no result.
   std::uint64_t most_rows = ~std::uint64_t{0};
   bool wants_output = true;  // else FoundJob::Row::output stays empty
-  // The source of its payload, if the payload is wanted and may still be there: the payload is
-  // computed from a range, or read. Both null: do not read it.
+  // The source of the payload, if it is wanted and may still exist: a range to compute it from, or
+  // payloads to read. Both null: do not read it.
   OpenRange open_range = {};
   std::shared_ptr<PayloadSource> payloads = {};
 };
 
-// What was found. `is_done` is set on the I/O thread. Shared by the search and the caller. If the
-// caller has dropped it when the search is done, the reader's thread frees it, if it is large.
+// The result of a search; the I/O thread sets `is_done`. Shared by the search and the caller. If
+// the caller has dropped it when the search is done, the reader's thread frees a large one.
 struct FoundJob {
   bool is_done = false;
-  std::string error;  // not empty: why the store cannot be read, or not now
+  std::string error;  // not empty: why the store cannot be read, or cannot be read now
   struct Row {
     JobStatus status = JobStatus::kOk;
     std::string output;
@@ -57,12 +57,12 @@ struct FoundJob {
 //
 // It finds most rows in its first step (SearchOrder); at worst it looks at all rows, in tasks of
 // some milliseconds, between which the reader serves others. A payload of many megabytes is
-// computed from its pattern in such tasks, too; between those only other users are served, so that
-// a user with many searches has one such payload in the making. A search for which no client waits
-// any more ends with its next task.
+// computed from its pattern in such tasks, too; between those, the reader serves only other users,
+// so that a user with many searches has at most one such payload half made. A search for which no
+// client waits any more ends with its next task.
 //
-// Owned by its tasks, which run on the reader's thread and may block on the disk. begin() belongs
-// to the I/O thread.
+// Owned by its tasks, which run on the reader's thread and may block on the disk. The I/O thread
+// calls begin().
 class JobSearch {
  public:
   using Post = std::function<void(Reader::Task, Reader::Place)>;
@@ -82,7 +82,7 @@ class JobSearch {
   // belongs.
   static void post_step(std::shared_ptr<JobSearch> self, Reader::Place place = Reader::Place::kLast);
   static void step(std::shared_ptr<JobSearch> self);
-  // False: the reader is to serve others before it goes on.
+  // False: the reader must serve others before the search goes on.
   bool search_rows();
   // Looks at some rows from the first one on, and returns how many.
   std::uint64_t look_at(IndexRange rows);

@@ -13,8 +13,9 @@
 
 namespace locksley::daemon {
 
-// The discards of results of retired batches that the store has yet to write: a batch that is read
-// from it still has these results. While the disk fails there may be very many.
+// The discards of results of retired batches that the store has yet to write: a read of such a
+// batch from the store still shows the discarded results. While the disk fails there may be very
+// many.
 //
 // Owned by Batches; StoredBatches adds to it, and RestoredBatches reads it. The I/O thread only.
 // Nothing blocks. Each call takes O(log n).
@@ -34,9 +35,9 @@ class PendingDiscards {
     by_ticket_.emplace(ticket, sequence);
   }
 
-  // What the store, which has written everything up to `written`, lacks of the batch; none:
-  // nothing. Also forgets up to kForgottenAtOnce discards that are written: more than one add()
-  // brings, so the map stays small.
+  // The discard of the batch that the store has not written, given that it has written everything
+  // up to `written`; none: there is none. Also forgets up to kForgottenAtOnce discards that are
+  // written: more than one add() brings, so the map stays small.
   std::optional<Discard> find(std::uint64_t sequence, Ticket written) LOCKSLEY_REQUIRES(kIoThread) {
     for (int left = kForgottenAtOnce; left != 0 && !by_ticket_.empty(); --left) {
       const auto first = by_ticket_.begin();

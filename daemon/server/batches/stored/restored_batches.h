@@ -1,4 +1,4 @@
-// The records of batches that are in the store alone.
+// Makes records of batches that are in the store alone.
 #pragma once
 
 #include <chrono>
@@ -36,8 +36,8 @@ class Retention;
 class Store;
 struct StoredBatch;
 
-// Makes records from rows of the store: of all unfinished batches at a start, and of a batch that
-// is over and has left the memory when a client asks for it. StoredBatches writes these rows.
+// Makes records of batches in the store: of all unfinished ones at a start, and later of a batch
+// that is over and no longer in memory, when a client asks for it. StoredBatches writes them.
 //
 // Owned by Batches. The I/O thread only. Needs: there is a store. Only load() and restore() block
 // on the disk.
@@ -59,32 +59,32 @@ class RestoredBatches {
   RestoredBatches(const RestoredBatches&) = delete;
   RestoredBatches& operator=(const RestoredBatches&) = delete;
 
-  // Every batch of an earlier process. Those that are over are indexed; then the store is started,
-  // and `go_on` is called for each of the others, in the order of acceptance. The error is for the
+  // Restores every batch of an earlier process: indexes those that are over, starts the store, and
+  // calls `go_on` for each of the others, in the order of acceptance. The error is for the
   // operator. `on_outcome` is called by the store's thread.
   std::expected<void, StoreRefusal> restore(const std::function<void(StoredBatch)>& go_on,
                                             std::function<void(Outcome)> on_outcome)
       LOCKSLEY_REQUIRES(kIoThread);
   // Makes a record of the batch, as the store has it; in no registry and no lane yet.
   std::shared_ptr<BatchRecord> record_of(StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);
-  // Reads a batch that was retired. A server is asked over a connection that is open, and all loads
-  // between two polls of the sockets wait for its replies for Store::kLoadPatience together: other
-  // clients wait meanwhile.
+  // Reads a batch that was retired. If the store is a server, this uses an open connection, while
+  // other clients wait: all loads between two polls of the sockets together wait for its replies
+  // for Store::kLoadPatience.
   Registry::Loaded load(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
-  // The same in two parts, if another thread reads it: the call before Store::load(), and the call
-  // after it, which makes the record.
+  // The same in two parts, if another thread reads the batch: one call before Store::load(), and
+  // one after it, which makes the record.
   using PendingDiscard = std::optional<PendingDiscards::Discard>;
   PendingDiscard before_load(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
   std::shared_ptr<BatchRecord> after_load(StoredBatch stored, const PendingDiscard& discard)
       LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  // For retention, and for a look-up by its id.
+  // Indexes a batch that is over for retention, and for look-ups by its id.
   void index_finished(const StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);
   // An unknown handler gets an entry: its batches wait for it.
   const HandlerDirectory::Entry& entry_for(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
 
-  // For the reply of a server, until the sockets are polled again.
+  // How long loads may still wait for the reply of a server, until the sockets are polled again.
   std::chrono::milliseconds left_to_wait() LOCKSLEY_REQUIRES(kIoThread);
 
   // A load that could wait for less is refused: its failure would say nothing of the server. Guess.

@@ -23,10 +23,10 @@ namespace locksley::daemon {
 
 struct StoredBatch;
 
-// When batches of an earlier process start, end by their deadline, and are forgotten. It applies
-// StoreClock to all of them, twice; for the second time it keeps their wall-clock times (24 bytes
-// for each batch that is over, 32 for each that has a delay or a deadline). Without a doubt about
-// the clock nothing is kept.
+// When batches of an earlier process start, end by their deadline, and are forgotten: applies
+// StoreClock to all of them, and again at its second look. Until then it keeps their wall-clock
+// times (24 bytes for each batch that is over, 32 for each that has a delay or a deadline), but
+// only if the clock is doubtful.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails.
 class RestoredTimes {
@@ -46,10 +46,9 @@ class RestoredTimes {
 
   // ---- In this order, at the start ----
 
-  // A batch of the store: its times are compared with the wall clock.
+  // Compares the times of a stored batch with the wall clock.
   void see(const StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);
-  // When the batch, which is over, is forgotten. Valid before all batches were seen, by the data
-  // known so far.
+  // When the batch, which is over, is forgotten: provisional, since not all batches were seen yet.
   Instant forget_at(const StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);
   // All batches were seen, and those that are over are among the retained ones.
   void judge() LOCKSLEY_REQUIRES(kIoThread);
@@ -65,7 +64,7 @@ class RestoredTimes {
 
   // ---- Later ----
 
-  // Done by a timer, once, if the clock was doubtful.
+  // A timer calls it, once, if the clock was doubtful.
   void look_again() LOCKSLEY_REQUIRES(kIoThread);
 
  private:
@@ -95,7 +94,7 @@ class RestoredTimes {
   Timer timer_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::int64_t newest_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
   StoreClock clock_ LOCKSLEY_GUARDED_BY(kIoThread);
-  StoreClock before_ LOCKSLEY_GUARDED_BY(kIoThread);  // by which times were computed that are computed again
+  StoreClock before_ LOCKSLEY_GUARDED_BY(kIoThread);  // the previous clock_: times were computed by it before
   std::vector<Retained> retained_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::vector<Active> active_ LOCKSLEY_GUARDED_BY(kIoThread);
 };

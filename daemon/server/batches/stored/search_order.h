@@ -1,4 +1,4 @@
-// In which order the rows of a batch are looked at, to find the row of one job.
+// In which order a search checks the rows of a batch, to find the row of one job.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 namespace locksley::daemon {
 
 // Rows lie in the order in which jobs ended, which is about the order of their indexes. So the
-// search begins where the row would be if the two orders were the same. It goes on by turns:
-// upwards from there, downwards from there, and from the end, where the rows of jobs lie that were
-// tried again. Each row comes once.
+// search begins where the row would be if the two orders were the same. It goes on alternately:
+// upwards from there, downwards from there, and from the end, where the rows of retried jobs lie.
+// Each row comes once.
 //
 // A member of JobSearch; one thread at a time. O(1). Nothing blocks or fails.
 class SearchOrder {
@@ -23,9 +23,9 @@ class SearchOrder {
   SearchOrder(std::uint64_t index, std::uint64_t rows)
       : low_(std::min(index, rows)), high_(low_), tail_(rows), end_(rows) {}
 
-  // The next rows to look at, at most kRowsAtOnce; empty: all were looked at. The rows below
-  // `first` were discarded; `rows` is how many there are now: those that have come since are the
-  // last ones to be looked at. Neither falls from call to call.
+  // The next rows to check, at most kRowsAtOnce; empty: all were checked. The rows below `first`
+  // were discarded; `rows` is how many there are now: rows that have come since are checked last.
+  // Neither may fall from call to call.
   IndexRange next(std::uint64_t first, std::uint64_t rows) {
     if (low_ <= first && high_ == tail_ && rows > end_) return newest(rows);
     for (int i = 0; i < 3; ++i) {

@@ -1,4 +1,4 @@
-// Which instants the wall-clock times of the store are.
+// Turns the wall-clock times of the store into instants.
 #pragma once
 
 #include <chrono>
@@ -18,9 +18,9 @@ ClockReading read_clocks();
 
 // Turns the wall-clock times of the store into instants, at a start. The store keeps wall-clock
 // times, because no other clock outlives the machine; but the wall clock may have jumped since they
-// were written. So it is compared with the newest of them. It is doubtful if it stands more than
-// kTolerance before that one, or more than kLongAbsence after it: then a jump cannot be told from a
-// long absence.
+// were written. So the constructor compares the wall clock with the newest of these times. The
+// clock is doubtful if it is more than kTolerance before that time, or more than kLongAbsence after
+// it: then a jump cannot be told from a long absence.
 //
 // Where the clocks disagree, the daemon deletes and cancels later rather than earlier, and starts
 // earlier rather than later:
@@ -38,8 +38,8 @@ class StoreClock {
   static constexpr std::chrono::milliseconds kLongAbsence = std::chrono::hours(1);
   // Guess: NTP has set the clock by then.
   static constexpr std::chrono::milliseconds kSecondLook = std::chrono::minutes(10);
-  // What is held back until the second look gets this much more time, in which everything is
-  // computed again.
+  // Everything that is held back until the second look gets this much more time, for computing all
+  // times again.
   static constexpr std::chrono::milliseconds kMargin = std::chrono::minutes(1);
 
   // `newest`: the newest time in the store, Unix milliseconds; 0: there is none.

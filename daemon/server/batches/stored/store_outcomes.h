@@ -1,4 +1,4 @@
-// What the store says of its writes, passed on in order.
+// The outcomes of the store's writes, passed on in order.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -23,7 +23,7 @@ class WriteCharges;
 
 // Brings the outcomes of the store's writes to the I/O thread, and acts on one after the other: the
 // batches first, then the charges and deletions that waited for it, then the replies
-// (on_stored()). An outcome about very many batches or replies is acted on in slices; those that
+// (on_stored()). It acts in slices on an outcome about very many batches or replies; outcomes that
 // come meanwhile wait.
 //
 // Owned by Batches. The I/O thread only, except add(). Nothing blocks or fails.
@@ -42,9 +42,8 @@ class StoreOutcomes {
   StoreOutcomes(const StoreOutcomes&) = delete;
   StoreOutcomes& operator=(const StoreOutcomes&) = delete;
 
-  // Called with each outcome, when the batches have it. The function works until about the instant
-  // that it gets. False: it is not done; then it is called again with the same outcome, before any
-  // later one.
+  // Called with each outcome, after the batches. The function works until about the given instant.
+  // False: it is not done; then it is called again with the same outcome, before any later one.
   using OnStored = std::function<bool(const Outcome&, Instant until)>;
   void on_stored(OnStored on_outcome) LOCKSLEY_REQUIRES(kIoThread) { on_stored_ = std::move(on_outcome); }
   // [the store's thread] `written` is called with the ticket of each group that is on the disk,
@@ -59,8 +58,7 @@ class StoreOutcomes {
     Outcome outcome;
     bool is_known_to_batches = false;  // else on_stored_ waits
   };
-  // Acts on the outcome at once, for a bounded number of batches; settle_until() acts on the others
-  // in slices.
+  // Acts on the outcome at once, as far as a slice allows; settle_until() does the rest in slices.
   void settle(Outcome outcome) LOCKSLEY_REQUIRES(kIoThread);
   // Acts on pending outcomes until about `until`. True: none is left.
   bool settle_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
@@ -71,7 +69,7 @@ class StoreOutcomes {
   IoMailbox& mailbox_;
   std::function<void(Ticket)> on_written_;  // constant once the store has started
   OnStored on_stored_ LOCKSLEY_GUARDED_BY(kIoThread);
-  std::deque<Pending> pending_ LOCKSLEY_GUARDED_BY(kIoThread);  // those that are not settled
+  std::deque<Pending> pending_ LOCKSLEY_GUARDED_BY(kIoThread);  // the outcomes that are not settled
   SlicedWork settling_ LOCKSLEY_GUARDED_BY(kIoThread);          // settle_until()
 };
 

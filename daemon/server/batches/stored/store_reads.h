@@ -1,4 +1,4 @@
-// What the store has of a batch, read by another thread for the I/O thread.
+// Reads of batches from the store, by another thread for the I/O thread.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -26,7 +26,7 @@ class Store;
 // Which jobs of a batch failed, for a batch that lacks their list (Batch::Failures::lacks_list()).
 struct ReadFailures {
   bool is_done = false;
-  // BatchStatus::retry_rounds when the read began. If that has changed, the list is of no use.
+  // BatchStatus::retry_rounds when the read began. If that has changed, the list is outdated.
   std::uint64_t round = 0;
   // Once it is done. The error says why the list cannot be read.
   std::expected<FailedJobList, std::string> failed;

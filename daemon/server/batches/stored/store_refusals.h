@@ -10,8 +10,8 @@
 
 namespace locksley::daemon {
 
-// Whether writes that the store has refused are yet to be undone. Until then no batch and no job is
-// accepted: jobs that were added would get the indexes of refused jobs.
+// Whether writes that the store has refused are yet to be undone. Until they are, no batch and no
+// job is accepted: new jobs would get the indexes of refused jobs.
 //
 // A member of StoredBatches. Nothing blocks or fails.
 class StoreRefusals {
@@ -19,10 +19,10 @@ class StoreRefusals {
   // The I/O thread will learn of a refusal. The store's thread calls it before the store can say
   // that it works again.
   void begin() LOCKSLEY_REQUIRES(kStoreWriter) { under_way_.fetch_add(1); }
-  // What was refused is undone. `last`: of the groups that were put before this call, the last one
-  // that may have jobs which follow refused ones, and will be refused, too; 0: there is none. A
-  // refusal of staged jobs (StagedWrites) concerns their batch alone: for it,
-  // BatchRecord::Stored::refused_until has the group.
+  // The refused writes are undone. `last`: the last group put before this call whose jobs may
+  // follow refused jobs, and will be refused, too; 0: there is none. A refusal of staged jobs
+  // (StagedWrites) concerns their batch alone: for it, BatchRecord::Stored::refused_until has the
+  // group.
   void end(Ticket last) LOCKSLEY_REQUIRES(kIoThread) {
     if (last != 0) until_ = last;
     under_way_.fetch_sub(1);

@@ -1,4 +1,4 @@
-// What is written of batches, held back until the disk has it, and undone.
+// Writes batches to the store: holds jobs back until the disk has them, and undoes refused writes.
 #pragma once
 
 #include <cstdint>
@@ -44,15 +44,15 @@ struct AcceptedJobs {
   std::uint64_t unsettled_bytes = 0;  // of payloads that are in memory only until they are written
 };
 
-// Writes batches to the store: holds their jobs back until the disk has them, and undoes changes
-// that the disk refuses. RestoredBatches reads them.
+// Writes batches to the store: holds their jobs back until the disk has them, and undoes what the
+// disk refuses. RestoredBatches reads them.
 //
 // Accepting has two halves. accept() and add() write; the record has its jobs at once, so that a
 // STATUS after them in the same pipeline is right. The lane gets the jobs in settle_some(), when
 // the disk has them. If the disk did not take them, both halves are undone. The record learns of a
 // close() at once, too, and the lane in settle_some(). Every other change takes effect at once, and
-// only the reply waits for its ticket (ticket_of_changes()). A reply that says which jobs there are
-// waits for the ticket of these (BatchRecord::stored.jobs_ticket).
+// only the reply waits for its ticket (ticket_of_changes()). A reply that says which jobs a batch
+// has waits for the ticket of these jobs (BatchRecord::stored.jobs_ticket).
 //
 // Owned by Batches. The I/O thread only, except expect(). The store may be null: then no batch is
 // stored, and error() and the functions that take a stored batch must not be called. Nothing
@@ -81,7 +81,7 @@ class StoredBatches {
   // Why no jobs can be added to this batch at the moment, although others may be; likewise.
   std::string error_of(const BatchRecord& record) const LOCKSLEY_REQUIRES(kIoThread);
   // `payer`, here and below: the account that is charged for the write (WriteCharges). It is that
-  // of the user whose command it is; if the daemon makes the change by itself, that of the batch's
+  // of the user who sent the command; if the daemon makes the change by itself, that of the batch's
   // owner.
   void accept(const std::shared_ptr<BatchRecord>& record, Account& payer, const proto::BatchOptions& options,
               AcceptedJobs accepted) LOCKSLEY_REQUIRES(kIoThread);
@@ -89,20 +89,20 @@ class StoredBatches {
   void add(BatchRecord& record, Account& payer, IndexRange jobs, SharedPayloads payloads,
            std::uint64_t unsettled_bytes) LOCKSLEY_REQUIRES(kIoThread);
   void close(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
-  // Writes that results were discarded, and deletes those in `freed`. No reply waits for it: it
-  // goes with the next group.
+  // Writes that results were discarded, and deletes those in `freed`. No reply waits for this
+  // write, which goes with the next group.
   void discard(BatchRecord& record, IndexRange freed) LOCKSLEY_REQUIRES(kIoThread);
   // The ticket of the write after which the disk has the first `rows` results of the batch, so that
   // a crash changes neither these rows nor their order. 0: the disk has them already, the batch is
-  // not stored, or the disk fails and there is no such ticket. The store may write at once because
-  // of this call.
+  // not stored, or the disk fails and there is no such ticket. This call may make the store write
+  // at once.
   Ticket ticket_of_rows(BatchRecord& record, std::uint64_t rows) LOCKSLEY_REQUIRES(kIoThread);
-  // Writes the batch's terms and what the scheduler says of it. Nothing if it is not stored.
-  // `ranges`: how many ranges of jobs a step has that was put before for the same command.
+  // Writes the batch's terms and its state in the scheduler. No effect if the batch is not stored.
+  // `ranges`: how many ranges of jobs the step has that was put before for the same command.
   void write_changes(BatchRecord& record, Account& payer, std::uint64_t ranges = 0)
       LOCKSLEY_REQUIRES(kIoThread);
-  // Writes that this process has taken the batch on. kTrim: the store deletes the payloads of jobs
-  // beyond those of the batch.
+  // Writes that this process has taken over the batch. kTrim: the store deletes the payloads of
+  // jobs beyond those of the batch.
   enum class Payloads : std::uint8_t { kKeep, kTrim };
   void write_restored(BatchRecord& record, Payloads payloads) LOCKSLEY_REQUIRES(kIoThread);
   // The ticket for which a reply that reports the record's changes waits. If the disk has failed to
@@ -110,7 +110,7 @@ class StoredBatches {
   // on the disk.
   Ticket ticket_of_changes(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
 
-  // Payloads that the batch waits for have come from the store. Nothing if the batch has left.
+  // Payloads that the batch waits for have come from the store. No effect if the batch has left.
   void payloads_arrived(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- Outcomes ----
@@ -131,7 +131,7 @@ class StoredBatches {
   bool settle_some(const Outcome& outcome, Instant until) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  // What waits for the store: jobs that are to enter a ring, and queues there that are to be
+  // An item that waits for the store: jobs that will enter a ring, or a queue there that will be
   // closed.
   struct Unsettled {
     enum class Kind : std::uint8_t { kAccept, kAdd, kClose };
@@ -143,7 +143,7 @@ class StoredBatches {
     std::uint64_t bytes = 0;          // charged to kUnsettledBytes
     std::uint64_t payload_bytes = 0;  // of jobs that were added
 
-    // Its jobs, as no range or one.
+    // Its jobs, as zero or one range.
     std::span<const IndexRange> ranges() const { return {&jobs, jobs.empty() ? 0U : 1U}; }
   };
   void wait_for_disk(Unsettled item) LOCKSLEY_REQUIRES(kIoThread);
@@ -153,7 +153,8 @@ class StoredBatches {
   // The account of the batch's owner.
   Account& owner_of(BatchRecord& record) const LOCKSLEY_REQUIRES(kIoThread);
   class LaneWakes;
-  // The disk has the item; or it refused it, and its effects are undone.
+  // enter_accepted(): the disk has the item. undo_…(): the disk refused it, and its effects are
+  // undone.
   void enter_accepted(const Unsettled& item, LaneWakes& wakes) LOCKSLEY_REQUIRES(kIoThread);
   void undo_accept(const Unsettled& item) LOCKSLEY_REQUIRES(kIoThread);
   void undo_add(const Unsettled& item) LOCKSLEY_REQUIRES(kIoThread);

@@ -11,18 +11,18 @@
 
 namespace locksley::daemon {
 
-// A write waits for nearly all that came before (StagedWrites has the exception). So that no user
+// A write waits for nearly all writes before it (StagedWrites has the exception). So that no user
 // makes others wait for long, a connection executes no command that writes while its user has as
-// much pending as a slow disk writes in a tenth of a second: has_room_to_write(). At most that
-// much, and one more command, of each other user comes before a write. The user is the one whose
-// command it is; that may be an admin, and the batch another user's. What the daemon writes by
+// much pending as a slow disk writes in a tenth of a second: has_room_to_write(). So each other
+// user has at most that much, and one more command, before a write. The user is the sender of the
+// command, which may be an admin that changes another user's batch. What the daemon writes by
 // itself is charged to the owner of the batch.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails. The accounts outlive it.
 class WriteCharges {
  public:
-  // As cost_of() counts. Guess: a tenth of a second of a disk that writes 80 MB/s. Two groups of
-  // the store: one gathers while the other is written.
+  // Counted as by cost_of(). Guess: a tenth of a second of a disk that writes 80 MB/s. Two groups
+  // of the store: one gathers while the other is written.
   static constexpr std::uint64_t kMostPending = 2 * kMostInGroup;
   // The same while other users have writes pending, too: these wait for half as long. Measured:
   // beside a pipeline of 5,000 small SUBMITs, another user's SUBMITs took 4.2 and 4.7 ms in place
@@ -38,8 +38,7 @@ class WriteCharges {
   // that of the user who waits for room, as above. `ticket`: that of the write; 0: there is no
   // store. `cost`: as cost_of() has it. O(1), but for large writes.
   void charge(Account& account, Ticket ticket, std::uint64_t cost) LOCKSLEY_REQUIRES(kIoThread);
-  // The writes up to this ticket have had their outcome: they cost nothing any more. O(1) for each
-  // of them.
+  // The writes up to this ticket have had their outcome: refunds their charges. O(1) for each.
   void refund(Ticket up_to) LOCKSLEY_REQUIRES(kIoThread);
 
  private:

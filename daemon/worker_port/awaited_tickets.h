@@ -25,8 +25,8 @@ class AwaitedTickets {
   AwaitedTickets(const AwaitedTickets&) = delete;
   AwaitedTickets& operator=(const AwaitedTickets&) = delete;
 
-  // [any thread] Whether a reply waits for the store, so that LinkService::store_advanced() is of
-  // use.
+  // [any thread] Whether a reply waits for the store. If not, LinkService::store_advanced() need
+  // not be called.
   bool awaits_store() const {
     // [link-awaits-store] seq_cst: pairs with the store's ticket. The link sets the flag before it
     // checks whether the ticket is written; the I/O thread reads the flag after the ticket was
@@ -37,7 +37,7 @@ class AwaitedTickets {
   void after_link(WorkerLink& link) LOCKSLEY_REQUIRES(kLinkThread);
   // Tells the link which writes the store has made. Needs a store.
   void note_written(WorkerLink& link) LOCKSLEY_REQUIRES(kLinkThread);
-  // From a SETTLE to its reply.
+  // The time from a SETTLE to its reply.
   const DurationHistogram& settle_time() const { return settle_time_; }
 
  private:

@@ -12,21 +12,22 @@
 namespace locksley::daemon {
 
 // Counts the bytes of commands that have not arrived whole, of all connections and of each user,
-// and says which connections may read on. Any other connection waits until there is room, and its
-// peer with it. These rules ensure that some commands always complete:
+// and says which connections may read on. A connection that may not waits, and its peer with it,
+// until there is room. The rules, by which some command always comes whole:
 //
-// - A connection reads kLittle of its command whatever the others hold, unless the command is known
-//   to be larger: BEATs and CLAIMs pass by large results.
-// - A connection reads if its user then holds a third of what is free, at most: a quarter of the
-//   budget if no other user has any. Strangers are one user. A large argument counts whole from its
-//   beginning, so that two do not wait for each other half way.
-// - The first of a user, whose command began before those of its others, reads until the user holds
-//   as much as is free: half of the budget for a user alone.
-// - The first of all reads until its user has half of the budget. If the budget is used up before,
-//   or if the user's other connections hold part of that half, the last of them gives way, and is
-//   closed. So at a quarter of the budget for the largest command of a single user none is closed.
-// - A connection that may read, but whose command arrives too slowly, gives way after kPatience
-//   checks, if others of its user wait for room, or the first of another user does.
+// - A connection reads kLittle of its command, whatever the others hold, unless the command is
+//   known to be larger. So BEATs and CLAIMs do not wait for large results.
+// - A connection reads if its user then holds at most a third of what is free: a quarter of the
+//   budget if no other user holds any. Strangers count as one user. A large argument counts with
+//   its whole length from its beginning, so that two half-read ones do not wait for each other.
+// - The first connection of a user, whose command was found large before those of its others, reads
+//   until the user holds as much as is free: half of the budget for a user alone.
+// - The first of all connections reads until its user has half of the budget. If the budget is used
+//   up before, or if the user's other connections hold part of that half, the last connection gives
+//   way, and is closed. If no command is larger than a quarter of the budget, a single user loses
+//   no connection.
+// - A connection that is not waiting, and whose command comes too slowly, gives way after kPatience
+//   looks, if other connections of its user wait for room, or if the first of another user does.
 //
 // Owned by the LinkService; outlives its shares. One thread. Nothing blocks. A set() takes O(1),
 // but O(log n) when a large command is found or ends, and O(users that wait) while some wait.
@@ -35,10 +36,11 @@ class InputBudget {
   using Users = std::map<std::string, OfUser>;
 
  public:
-  // Up to so much a connection reads whatever others hold. A guess: some commands without results.
+  // A connection reads up to this much, whatever others hold. A guess: some commands without
+  // results.
   static constexpr std::uint64_t kLittle = 16 * 1024;
-  // So much comes of a command between looks, in kPatience of them, of the slowest peer that is
-  // waited for. Guesses: links are faster, and interruptions are shorter.
+  // A command must grow by this much within kPatience looks, or its peer is too slow to wait for.
+  // Guesses: links are faster, and interruptions are shorter.
   static constexpr std::uint64_t kLeastProgress = 64 * 1024;
   static constexpr int kPatience = 10;  // checks; the owner checks once a second
 
@@ -46,9 +48,10 @@ class InputBudget {
   class Owner {
    public:
     virtual ~Owner() = default;
-    // It waited, and may read again. Called by functions of other connections: acts later.
+    // The connection waited, and may read again. Called by functions of other connections: it must
+    // act later.
     virtual void input_has_room() = 0;
-    // It gives way: calls set(0) at once, and closes.
+    // The connection gives way: it must call set(0) at once, and close.
     virtual void free_input() = 0;
   };
 
@@ -68,22 +71,21 @@ class InputBudget {
     Share& operator=(const Share&) = delete;
 
     void set_user(const std::string& user);
-    // So many bytes have been received, or have been taken by the peer, which the connection waits
-    // for before it reads on.
+    // So many bytes were received; or the peer took so many, for which the connection waited before
+    // it reads on.
     void received(std::uint64_t bytes) { progress_ += bytes; }
-    // A command has arrived whole: from the next set() on, the connection's bytes are of the next
-    // command.
+    // A command has come whole: at the next set(), the connection holds bytes of the next command.
     void ended_command() { is_next_command_ = true; }
     // Sets the bytes of the connection.
     void set(std::uint64_t bytes);
     // How many bytes may be read now; 0: the connection is to wait() until input_has_room(). None:
-    // its command can never come whole. `awaited`: so many of the command have yet to come, as far
-    // as is known.
+    // its command can never come whole. `awaited`: how many bytes of the command have yet to come,
+    // as far as is known.
     std::optional<std::uint64_t> room(std::uint64_t awaited);
     void wait();
     bool is_waiting() const { return is_waiting_; }
-    // A check, about once a second after begin_look(). True: it must give way, because its command
-    // has arrived too slowly while others wait.
+    // Called about once a second, after begin_look(). True: the connection must give way, since its
+    // command has come too slowly for long while others wait.
     bool is_stuck();
 
    private:
@@ -98,8 +100,8 @@ class InputBudget {
     Users::iterator user_;
     std::uint64_t bytes_ = 0;
     std::uint64_t awaited_ = 0;
-    std::uint64_t place_ = 0;       // in the order in which commands were found to be large; 0: it is not
-    std::uint64_t progress_ = 0;    // bytes since the last look that found enough
+    std::uint64_t place_ = 0;       // in the order in which commands were found large; 0: it is not large
+    std::uint64_t progress_ = 0;    // bytes since the last look that found enough of them
     int looks_ = 0;                 // since then
     bool is_waiting_ = false;       // for room; it has a place
     bool is_next_command_ = false;  // ended_command() since the last set()
@@ -108,22 +110,22 @@ class InputBudget {
   std::uint64_t used() const { return used_; }
   std::uint64_t most_of_user_alone() const { return most_ / 2; }
   bool is_awaited() const { return !waiting_users_.empty(); }
-  // Share::is_stuck() of all connections follows.
+  // Call it before is_stuck() of each Share.
   void begin_look();
 
  private:
   using ShareQueue = std::map<std::uint64_t, Share*>;  // by Share::place_
   struct OfUser {
-    std::uint64_t shares = 0;  // that name the entry; without any it is erased
+    std::uint64_t shares = 0;  // how many refer to this entry; at 0 it is erased
     std::uint64_t bytes = 0;
-    ShareQueue large;    // whose command is known to be larger than kLittle
-    ShareQueue waiting;  // those of them that wait
+    ShareQueue large;    // connections whose command is known to be larger than kLittle
+    ShareQueue waiting;  // those of `large` that wait
   };
 
   std::uint64_t free() const { return used_ < most_ ? most_ - used_ : 0; }
   bool is_first(const Share& share) const { return !large_.empty() && large_.begin()->second == &share; }
   bool may_grow(const Share& share) const;
-  // The one that gives way so that the first of all can go on; null: none can.
+  // The connection that gives way so that the first of all can go on; null: none can.
   Share* last_beside(const Share& first) const;
   void wake_waiting();
   void leave(Users::iterator user);
@@ -134,7 +136,7 @@ class InputBudget {
   ShareQueue large_;  // of all users, without strangers
   std::set<OfUser*> waiting_users_;
   std::uint64_t last_place_ = 0;
-  bool first_waits_ = false;  // as begin_look() found: the first of a user, for other users
+  bool first_waits_ = false;  // begin_look() found that the first of a user waits for other users
 };
 
 }  // namespace locksley::daemon

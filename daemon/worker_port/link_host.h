@@ -31,7 +31,7 @@ class LinkHost final : public WorkerHost {
   LinkHost& operator=(const LinkHost&) = delete;
 
   const WorkerDirectory& directory() const LOCKSLEY_REQUIRES(kLinkThread) { return *directory_; }
-  // Returns the one before.
+  // Returns the previous directory.
   std::shared_ptr<const WorkerDirectory> set_directory(std::shared_ptr<const WorkerDirectory> directory)
       LOCKSLEY_REQUIRES(kLinkThread) {
     return std::exchange(directory_, std::move(directory));
@@ -62,7 +62,8 @@ class LinkHost final : public WorkerHost {
   const InputBudget& input_;
   std::shared_ptr<const WorkerDirectory> directory_ LOCKSLEY_GUARDED_BY(kLinkThread);
   std::pair<std::uint64_t, std::shared_ptr<Batch>> found_ LOCKSLEY_GUARDED_BY(kLinkThread);
-  Ticket asked_for_ LOCKSLEY_GUARDED_BY(kLinkThread) = 0;  // the store was asked to write soon up to this one
+  Ticket asked_for_ LOCKSLEY_GUARDED_BY(kLinkThread) =
+      0;  // the store was asked to write soon up to this ticket
 };
 
 }  // namespace locksley::daemon

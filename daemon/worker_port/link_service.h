@@ -80,7 +80,7 @@ class LinkService final : public RemoteExecutors {
 
   // The error names the address and what the system said.
   std::expected<asio::ip::tcp::endpoint, std::string> listen(BoundPort port) LOCKSLEY_REQUIRES(kLinkThread);
-  // Connections of users that it does not have, or whose credential it has changed, are closed.
+  // Closes connections of users that are not in the directory, or whose credential has changed.
   void set_directory(std::shared_ptr<const WorkerDirectory> directory) LOCKSLEY_REQUIRES(kLinkThread);
   // Store::written() may be higher than before.
   void store_advanced() LOCKSLEY_REQUIRES(kLinkThread);
@@ -92,7 +92,7 @@ class LinkService final : public RemoteExecutors {
   // [any thread] As RemoteExecutors.
   void lane_has_work() override;
   void lane_has_stops() override;
-  // [any thread] Whether a reply waits for the store, so that store_advanced() is of use.
+  // [any thread] Whether a reply waits for the store. If not, store_advanced() need not be called.
   bool awaits_store() const { return tickets_.awaits_store(); }
 
   // ---- For connections ----
@@ -107,11 +107,11 @@ class LinkService final : public RemoteExecutors {
   InputBudget& input() LOCKSLEY_REQUIRES(kLinkThread) { return input_; }
   Strangers& strangers() LOCKSLEY_REQUIRES(kLinkThread) { return strangers_; }
   spdlog::logger& log() const { return *parts_.log; }
-  // Wakes all connections soon, once the store has room: a connection pauses, perhaps for lack of
-  // it.
+  // Wakes all connections as soon as the store has room: a connection pauses, perhaps for lack of
+  // room.
   void watch_room() LOCKSLEY_REQUIRES(kLinkThread);
-  // Looks at commands that have not come whole, about once a second, for as long as connections
-  // wait for room for their input.
+  // Checks commands that have not come whole, about once a second, as long as connections wait for
+  // room for their input.
   void watch_input() LOCKSLEY_REQUIRES(kLinkThread);
   // To be called after calls of the link: sends the bytes that these have written, and sets the
   // timer.
@@ -125,15 +125,15 @@ class LinkService final : public RemoteExecutors {
 
  private:
   void accept(Socket socket) LOCKSLEY_REQUIRES(kLinkThread);
-  // Whether there is room for one connection more. At limits.max_clients one that has not logged in
-  // for long gives way.
+  // Whether there is room for one more connection. At limits.max_clients, a connection that has not
+  // logged in for long gives way.
   bool make_room() LOCKSLEY_REQUIRES(kLinkThread);
   // Drops connections whose certificate was issued by no current authority.
   void check_certificates() LOCKSLEY_REQUIRES(kLinkThread);
   void stop_once_replied() LOCKSLEY_REQUIRES(kLinkThread);
   void end() LOCKSLEY_REQUIRES(kLinkThread);
   void arm_timer() LOCKSLEY_REQUIRES(kLinkThread);
-  // Workers follow a change of handlers, in slices if there are very many.
+  // Makes workers follow a change of handlers, in slices if there are very many.
   void follow_handlers() LOCKSLEY_REQUIRES(kLinkThread);
   // Null: the connection is gone.
   const std::string* peer_of(WorkerLink::Id id) const;

@@ -18,9 +18,9 @@ using ConnectionPlace = std::shared_ptr<void>;
 
 // The credentials that a peer has shown, and the place that it has already.
 struct LoginQuestion {
-  // kNone: it has shown nothing, and is logged in only while no users are configured.
+  // kNone: none was shown; the peer is logged in only while no users are configured.
   Credential by = Credential::kNone;
-  std::string name = {};       // of the user; of kCertificate, the certificate's common name
+  std::string name = {};       // of the user; with kCertificate, the certificate's common name
   std::string password = {};   // wiped after the check
   std::string address = {};    // of the peer, without the port
   ConnectionPlace place = {};  // that the peer has already; null: none
@@ -30,15 +30,15 @@ struct LoginQuestion {
 struct LoginAnswer {
   UserRef user;  // null: it is not logged in
   ConnectionPlace place;
-  // The error reply; empty: there is none to send, and the peer has to log in by a password.
+  // The error reply; empty: no reply, and the peer has to log in by a password.
   std::string refusal;
 };
 
 // Decides about logins at the port for workers, by the users, passwords and quotas of the client
 // port.
 //
-// Owned by the WorkerPort. `state` outlives it, and also the posts by which places are given back.
-// The I/O thread only. Nothing blocks: the Authenticator's thread checks passwords.
+// Owned by the WorkerPort. `state` outlives it, and also the posted functions that give places
+// back. The I/O thread only. Nothing blocks: the Authenticator's thread checks passwords.
 class LoginDesk {
  public:
   using Done = std::function<void(LoginAnswer)>;

@@ -39,11 +39,11 @@ class MachinesPublisher {
   MachinesPublisher(const MachinesPublisher&) = delete;
   MachinesPublisher& operator=(const MachinesPublisher&) = delete;
 
-  // The link has been called: a new view follows.
+  // The link was called: publishes a new view soon.
   void publish_soon() LOCKSLEY_REQUIRES(kLinkThread);
   // Makes a new view and publishes it; in slices if there are very many workers.
   void publish() LOCKSLEY_REQUIRES(kLinkThread);
-  // No view follows.
+  // Publishes no more views.
   void stop() LOCKSLEY_REQUIRES(kLinkThread);
 
  private:
@@ -58,9 +58,10 @@ class MachinesPublisher {
   const AwaitedTickets& tickets_;
   const PeerOf peer_of_;
   SoonTimer timer_;
-  const WorkerLink* link_ LOCKSLEY_GUARDED_BY(kLinkThread);              // null after stop()
-  std::shared_ptr<MachinesView> view_ LOCKSLEY_GUARDED_BY(kLinkThread);  // that is being made; null: none
-  Id next_in_view_ LOCKSLEY_GUARDED_BY(kLinkThread) = 0;                 // it has the workers before
+  const WorkerLink* link_ LOCKSLEY_GUARDED_BY(kLinkThread);  // null after stop()
+  std::shared_ptr<MachinesView> view_
+      LOCKSLEY_GUARDED_BY(kLinkThread);                   // the view that is being made; null: none
+  Id next_in_view_ LOCKSLEY_GUARDED_BY(kLinkThread) = 0;  // the view has the workers before this one
   Nanoseconds view_took_ LOCKSLEY_GUARDED_BY(kLinkThread){};
   bool has_slices_ LOCKSLEY_GUARDED_BY(kLinkThread) = false;
 };

@@ -16,7 +16,7 @@ class SoonTimer {
   SoonTimer(const SoonTimer&) = delete;
   SoonTimer& operator=(const SoonTimer&) = delete;
 
-  // Calls `act` after that time, unless a call is to come already. `act` may set the timer again.
+  // Calls `act` after that time, unless a call is already due. `act` may set the timer again.
   template <class Act>
   void set(Nanoseconds after, Act act) LOCKSLEY_REQUIRES(kLinkThread) {
     if (std::exchange(is_set_, true)) return;
@@ -28,7 +28,7 @@ class SoonTimer {
       act();
     });
   }
-  // Ends it for good.
+  // Ends the timer for good.
   void cancel() { timer_.cancel(); }
 
  private:

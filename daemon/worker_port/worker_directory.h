@@ -17,11 +17,10 @@
 
 namespace locksley::daemon {
 
-// The part of the configuration that the link thread needs, as it was when this was made. Immutable
-// and shared: the I/O thread makes one and hands it over, and the link thread keeps it until the
-// next one comes.
+// The part of the configuration that the link thread needs: a snapshot, immutable and shared. The
+// I/O thread makes it, and the link thread keeps it until the next one comes.
 struct WorkerDirectory {
-  // Made from the configuration in force. `address`: where workers connect.
+  // Makes one from the configuration in force. `address`: where workers connect.
   static std::shared_ptr<const WorkerDirectory> make(const ServerState& state,
                                                      std::shared_ptr<const TlsContext> tls,
                                                      std::string address) LOCKSLEY_REQUIRES(kIoThread);

@@ -50,10 +50,10 @@ class WorkerPort {
   const TlsContext* tls() const { return tls_.get(); }
   // Store::written() may be higher than before.
   void store_advanced() LOCKSLEY_REQUIRES(kIoThread);
-  // No more claims; workers are asked to hand back jobs that have not started. stop() follows. It
-  // is not called while the daemon finishes its accepted batches, because workers help with them.
+  // No more claims; asks workers to hand back what has not started. Call it just before stop():
+  // while the daemon finishes its accepted jobs, workers must still be able to claim.
   void drain() LOCKSLEY_REQUIRES(kIoThread);
-  // Closes all connections, and hands back what workers hold.
+  // Closes all connections, and takes back what workers hold.
   void stop() LOCKSLEY_REQUIRES(kIoThread);
 
  private:

@@ -31,8 +31,7 @@ class LinkService;
 // it shares Connection: it sleeps on one Wakeup; when it wakes, it checks what has happened, and
 // reads and writes without blocking. The link may answer later: the service then calls send().
 // Owned by the service until the coroutine ends, and by pending waits. The link thread only.
-// Nothing blocks. An error of the connection ends this connection alone: its worker's leases go
-// back.
+// Nothing blocks. An error ends this connection alone: the jobs that its worker holds go back.
 //
 // Members: the steps of one coroutine, which share its connection.
 class WorkerSession final : public std::enable_shared_from_this<WorkerSession>, private InputBudget::Owner {
@@ -56,14 +55,14 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession>, 
   void directory_changed() LOCKSLEY_REQUIRES(kLinkThread);
   // The authorities of workers' certificates have changed: as Session::authorities_changed().
   void authorities_changed() LOCKSLEY_REQUIRES(kLinkThread);
-  // The connection closes, without a word; the log's line says why.
+  // Closes the connection, and sends nothing more; the log's line says why.
   void drop(std::string_view reason) LOCKSLEY_REQUIRES(kLinkThread);
   // Drops it, because it has not logged in and a new connection needs its place.
   void give_way() LOCKSLEY_REQUIRES(kLinkThread);
-  // Checks for a command that arrives too slowly while other connections wait for room
-  // (InputBudget).
+  // Checks whether the connection must give way because its command comes too slowly (InputBudget).
   void look_at_input() LOCKSLEY_REQUIRES(kLinkThread);
-  // It waits for room, and its worker has seen no sign of this daemon for a while.
+  // The connection waits for room, and its worker has got nothing from this daemon for a while:
+  // shows that the daemon lives.
   void show_life() LOCKSLEY_REQUIRES(kLinkThread);
   // Called by Transport.
   void socket_is_ready() { wakeup().wake_here(); }
@@ -72,14 +71,14 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession>, 
  private:
   enum class TurnEnd : std::uint8_t {
     kNeedMore,  // all commands that have arrived are executed
-    kYield,     // the others have their turns
+    kYield,     // the turn is over, and others have theirs
     kAsk,       // a command waits for the I/O thread: ask()
     kClose,     // once all output is sent
   };
   // Guesses, as those of the client port.
   static constexpr int kTurnCommands = 256;
   static constexpr auto kTurnTime = std::chrono::microseconds(250);
-  static constexpr std::size_t kPauseOutput = 64 * 1024;    // unsent: no command is executed until it is less
+  static constexpr std::size_t kPauseOutput = 64 * 1024;    // while more is unsent, no command is executed
   static constexpr std::size_t kPauseStranger = 16 * 1024;  // the same before the login
   static constexpr std::size_t kMostEcho = 16 * 1024;       // that PING and ECHO give back
   static constexpr auto kRoundTripPeriod = std::chrono::milliseconds(100);
@@ -104,11 +103,11 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession>, 
   // False: the peer has gone. Reads nothing, and begins to wait, if there is no room for more
   // input.
   bool receive() LOCKSLEY_REQUIRES(kLinkThread);
-  // What commands that have not arrived whole take: their bytes, or the memory that they are held
-  // in beyond one block, whichever is more. Many short arguments take more memory than bytes.
+  // The charge for commands that have not arrived whole: their bytes, or their memory beyond one
+  // block, whichever is more. Many short arguments take more memory than bytes.
   std::uint64_t input_bytes() const;
-  // Frees the received part of a command that will not be executed, since a peer may keep its end
-  // of the connection open.
+  // Frees the bytes of a command that will not be executed: a peer may keep its end of the
+  // connection open.
   void drop_input() LOCKSLEY_REQUIRES(kLinkThread);
   TurnEnd execute() LOCKSLEY_REQUIRES(kLinkThread);
   // False while many replies wait for the store, while the store has no room, or while much output
@@ -119,14 +118,14 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession>, 
   void measure_round_trip() LOCKSLEY_REQUIRES(kLinkThread);
   void wake_at(Instant at) { connection_.wake_at(*this, at); }
   void fail(std::string_view text) LOCKSLEY_REQUIRES(kLinkThread);
-  // The same, and the connection closes; a CLAIM that waits ends before.
+  // The same, and closes the connection; a CLAIM that waits ends before.
   void fail_and_close(std::string_view text) LOCKSLEY_REQUIRES(kLinkThread);
   // Closes the connection for lack of memory for its input.
   void close_for_memory(std::string_view text) LOCKSLEY_REQUIRES(kLinkThread);
   void end() LOCKSLEY_REQUIRES(kLinkThread);
 
   // worker_session_login.cc
-  // The commands that need no worker. None: the link's.
+  // Executes a command that needs no worker. None: the command is the link's.
   std::optional<TurnEnd> execute_own() LOCKSLEY_REQUIRES(kLinkThread);
   void client_command() LOCKSLEY_REQUIRES(kLinkThread);
   // HELLO, AUTH and RECLAIM.
@@ -134,13 +133,13 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession>, 
   Coroutine<void> hello();
   Coroutine<void> auth();
   Coroutine<void> reclaim();
-  // A login by the argument that is the password, which is wiped.
+  // A login; `password` is the place of the password among the arguments, where it is wiped.
   LoginQuestion by_password(std::string_view user, std::size_t password);
-  // True, after the error reply: a worker that has joined, with its leases, belongs to another
+  // True, after the error reply: the connection's worker has joined, with its leases, for another
   // user.
   bool refuses_change_to(std::string_view user) LOCKSLEY_REQUIRES(kLinkThread);
   Coroutine<bool> log_in(LoginQuestion question);
-  // It was not logged in; the refusal is written.
+  // The login failed, and the refusal is written.
   void login_failed() LOCKSLEY_REQUIRES(kLinkThread);
   // Asks the I/O thread by ask(done), which calls done(answer) on this thread, and waits for the
   // answer. None: the connection closes.
@@ -164,7 +163,7 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession>, 
   Credential logged_in_by_ = Credential::kNone;
   Instant measured_at_{};
   bool has_unsent_ = false;    // the socket did not take all bytes of the last flush()
-  bool is_stopped_ = false;    // since it waits for room for its input, it has read nothing
+  bool is_stopped_ = false;    // it waits for room for its input, and has read nothing since
   bool is_sent_away_ = false;  // closed for lack of memory
   bool is_paused_ = false;     // may_execute() said no; send() wakes the coroutine when it says yes
 };

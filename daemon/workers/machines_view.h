@@ -19,7 +19,7 @@ namespace locksley::daemon {
 
 // A machine, or a program, that has joined.
 struct MachineView {
-  std::uint64_t id = 0;  // of its connection
+  std::uint64_t id = 0;  // number of its connection
   std::string name;
   std::string user;
   std::string peer;                   // its address and port
@@ -27,8 +27,8 @@ struct MachineView {
   std::uint32_t slots = 0;
   std::uint32_t busy = 0;  // slots with a lease
   std::uint64_t leases = 0;
-  std::uint64_t jobs = 0;                         // that it has ended, since it joined
-  std::uint64_t lost = 0;                         // leases of it that were lost, since it joined
+  std::uint64_t jobs = 0;                         // jobs that it has ended since it joined
+  std::uint64_t lost = 0;                         // its leases that were lost since it joined
   std::chrono::system_clock::time_point since{};  // when it joined
   Nanoseconds round_trip{};                       // 0: not measured
 };
@@ -40,8 +40,7 @@ struct RemoteLaneView {
   std::uint64_t claims = 0;  // since the start
 };
 
-// The remote workers that serve a handler, without those that say nothing any more
-// (RemoteWorker::is_silent).
+// The remote workers that serve a handler, without silent ones (RemoteWorker::is_silent).
 struct RemoteHandlerView {
   std::uint64_t workers = 0;
   std::uint64_t at_limit =
@@ -51,12 +50,12 @@ struct RemoteHandlerView {
 // All remote workers at one moment. Immutable once it is published.
 struct MachinesView {
   std::vector<MachineView> machines;                         // in the order in which they joined
-  std::map<std::string, RemoteLaneView, std::less<>> lanes;  // those that remote workers serve or have served
+  std::map<std::string, RemoteLaneView, std::less<>> lanes;  // lanes that remote workers serve or have served
   // Each handler for remote workers, also those that no machine serves.
   std::map<std::string, RemoteHandlerView, std::less<>> handlers;
   WorkerLinkStats stats;
   DurationHistogram::Snapshot settle_time;  // from a SETTLE to its reply
-  bool is_open = false;                     // the port
+  bool is_open = false;                     // whether the port is open
 };
 
 // The last view that the link thread has published. Any thread; the mutex is held for a copy of a

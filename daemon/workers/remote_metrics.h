@@ -13,8 +13,8 @@
 namespace locksley::daemon {
 
 // The metrics of remote workers, some handlers at a time; none, while the port for them is not
-// open. `lanes`: those that have series. `queued`: how many jobs wait for each handler whose jobs
-// only remote workers run. Any thread.
+// open. `lanes`: the lanes that have series. `queued`: how many jobs wait for each handler whose
+// jobs only remote workers run. Any thread.
 MetricsPage::Reading read_remote_metrics(MachinesBoard::View view,
                                          const std::set<std::string, std::less<>>& lanes,
                                          std::map<std::string, std::uint64_t> queued);

@@ -1,4 +1,5 @@
-// The link to remote workers: their connections, leases and orders. No I/O and no threads.
+// The link to remote workers: which have joined, what each holds, and its orders. No I/O and no
+// threads.
 #pragma once
 
 #include <chrono>
@@ -43,14 +44,14 @@ namespace locksley::daemon {
 //
 // The commands are JOIN, CLAIM, SETTLE, NOTE, YIELD, BEAT, RECLAIM and LEAVE; README.md has what
 // each does and what happens when something fails. The link gives each command to one of its desks,
-// and knows itself what happens to connections and as time passes. The owner's clock alone counts
-// (`now`: it includes suspensions of the machine, and is the same clock in all calls; an earlier
-// instant counts as the last one).
+// and itself handles connections and the passing of time. It uses only the owner's clock (`now`):
+// the same clock in all calls, which goes on while the machine is suspended; an earlier instant
+// counts as the last one.
 //
 // Owned by the code that has the sockets; the host and the lanes outlive it. One thread. claim() of
 // a lease may wait for payloads on a disk; nothing else blocks. Peers are hostile: all that they
-// can make large is bounded (WorkerLinkOptions, WorkerConnections), and errors name the limit.
-// Destroyed, it hands all leases back.
+// can make large is bounded (WorkerLinkOptions, WorkerConnections), and errors name the limit. The
+// destructor hands all leases back to their lanes.
 class WorkerLink {
  public:
   using Id = WorkerConnections::Id;
@@ -68,18 +69,18 @@ class WorkerLink {
   void set_protocol(Id id, proto::Protocol protocol);
   // The peer has logged in, before it has joined or after.
   void set_user(Id id, std::string user);
-  // The next reply of a connection that answers a command by itself, in the order of its commands.
-  // After end_claim().
+  // For a connection that answers a command by itself: writes its next reply, in the order of its
+  // commands. Call end_claim() before.
   proto::ReplyWriter reply(Id id) { return connections_.reply(id); }
   // The connection is closed: what its worker holds goes back at once.
   void disconnect(Id id, Nanoseconds now);
   // Executes one command. Every command gets one reply, now or later, in their order.
   void execute(Id id, const proto::ArgumentList& arguments, Nanoseconds now);
-  // Bytes have arrived that are no whole command yet, or the peer has taken some that were unsent.
+  // Bytes of an incomplete command have arrived, or the peer has taken unsent bytes.
   void heard(Id id, Nanoseconds now);
   // All whole commands of the connection have been executed, and a part of the next one has come.
   void has_unfinished(Id id, Nanoseconds now);
-  // The connection answers the next command by itself, such as PING: after a CLAIM that waits.
+  // The connection will answer the next command, such as PING, by itself: ends a CLAIM that waits.
   void end_claim(Id id, Nanoseconds now);
   // The owner does not read from the connection for lack of memory, until reads_again(): meanwhile
   // its worker is not silent, and no job of it is late.
@@ -88,15 +89,14 @@ class WorkerLink {
   // Shows a worker with PUSH that the owner lives.
   void show_life(Id id);
   // The owner closes the connection for lack of memory. No loss is counted for its leases; a
-  // RECLAIM that names one gets its jobs until disconnect(). That comes once the worker
-  // has_leases() no more, or time_to_return() has passed since the connection was closed. After
-  // end_claim().
+  // RECLAIM that names one gets its jobs until disconnect(). Call disconnect() once has_leases() is
+  // false, or time_to_return() has passed since the connection was closed. Call end_claim() before.
   void send_away(Id id);
   bool has_leases(Id id) const;
   std::chrono::milliseconds time_to_return() const { return options_.reclaim; }
-  // A measured round trip, for example TCP's.
+  // A measured round trip, for example by TCP.
   void note_round_trip(Id id, Nanoseconds sample);
-  // Whether to read from the connection. Asked after each call.
+  // Whether to read from the connection. Ask after each call.
   bool accepts_commands(Id id) { return has_room() && connections_.accepts_commands(id); }
   proto::OutputBuffer& output(Id id) { return connections_.find(id)->output; }
   // The peer has taken so many bytes of output(), which loses them. True: a user may have room
@@ -122,7 +122,7 @@ class WorkerLink {
   void check_batches(Nanoseconds now);
   // Results up to this number are written: WorkerHost::last_write().
   void written(std::uint64_t ticket) { connections_.written(ticket); }
-  // Whether replies wait for written(), and for which number the last of them does.
+  // Whether replies wait for written(), and the number for which the last of them waits.
   bool awaits_store() const { return connections_.is_holding(); }
   std::uint64_t last_ticket() const { return connections_.last_ticket(); }
   // The owner has read nothing for a while, because its process was stopped or the machine was
@@ -130,18 +130,18 @@ class WorkerLink {
   // no job as late, before a third of its lease, at most 1 s, has passed. While the store has no
   // room the link does the same by itself.
   void listens_again(Nanoseconds now);
-  // The host's handlers, their places, or the permissions of users have changed: workers do not
-  // serve handlers that are removed or that they may not serve, until these are back. Needs: no
-  // lease of a handler that has moved is out. Each worker follows the change before it gets jobs
-  // again, and the others in calls of follow_handlers().
+  // The host's handlers, their places, or the permissions of users have changed: workers stop
+  // serving handlers that were removed or that they may no longer serve, until these are back.
+  // Needs: no lease of a handler that has moved is out. Each worker follows the change before it
+  // gets jobs again, and the others in calls of follow_handlers().
   void handlers_changed() {
     handlers_.note_change();
     next_to_follow_ = 0;
   }
-  // Workers follow the last change of handlers, until about `most` names of handlers were looked
-  // up. True: all workers have followed it.
+  // Makes workers follow the last change of handlers, until about `most` names of handlers were
+  // looked up. True: all workers have followed it.
   bool follow_handlers(std::size_t most, Nanoseconds now);
-  // Nothing more is claimed; workers are told to hand back jobs that have not started.
+  // No more claims; workers are told to hand back the jobs that have not started.
   void drain(Nanoseconds now);
 
   // ---- Time ----
@@ -168,11 +168,12 @@ class WorkerLink {
     lacked_room_ = lacked_room_ || !has_room;
     return has_room;
   }
-  // What is due for the worker: it is silent, its CLAIM has waited, or a job of it is late.
+  // Does what is due for the worker: it is silent, its CLAIM has waited long enough, or a job of it
+  // is late.
   void look_at(RemoteWorker& worker);
 
-  // Workers whose replies wait for the store for so long learn that this daemon lives. A guess:
-  // shorter than the time-outs of workers, and longer than a disk needs that can be written.
+  // A worker whose replies wait for the store for this long is shown that the daemon lives. A
+  // guess: shorter than the time-outs of workers, and longer than a working disk needs.
   static constexpr std::chrono::seconds kLongWait{5};
 
   // Constant.
@@ -186,7 +187,7 @@ class WorkerLink {
   ServedHandlers handlers_;
   WorkerClock clock_;
   ReclaimHolds holds_;
-  WorkerLinkStats stats_;  // but for what accounts_ has
+  WorkerLinkStats stats_;  // without the counts that accounts_ has
   LaneBackoffs backoffs_;
   OutLeases leases_;
   WorkerOrders orders_;
@@ -197,8 +198,8 @@ class WorkerLink {
   ReportDesk reports_;
   JoinDesk joins_;
 
-  Id next_to_follow_ = 0;                // follow_handlers(): workers before it have followed the last one
-  std::optional<Nanoseconds> hurry_at_;  // from then on no reply is put off
+  Id next_to_follow_ = 0;  // follow_handlers(): the workers before it have followed the last change
+  std::optional<Nanoseconds> hurry_at_;      // from then on no reply is put off
   std::optional<Nanoseconds> show_life_at_;  // none: no reply waits for the store
   bool lacked_room_ = false;                 // since the last advance()
 };

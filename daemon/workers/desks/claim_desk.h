@@ -1,4 +1,4 @@
-// CLAIM: which worker gets which jobs, now or once there are some.
+// CLAIM: which worker gets which jobs, now or later.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@
 namespace locksley::daemon {
 
 // Gives workers their leases. A CLAIM that finds no jobs waits, in a list for each lane, until
-// there are some, its time is over, or the next command of its worker comes. Nothing is claimed
+// there are jobs, its time is over, or the next command of its worker comes. Nothing is claimed
 // while the daemon drains, for a while after a restart, or while the store has no room.
 //
 // A member of WorkerLink, whose other members outlive it. One thread. A claim may wait for payloads
@@ -51,9 +51,9 @@ class ClaimDesk {
   ClaimDesk(const ClaimDesk&) = delete;
   ClaimDesk& operator=(const ClaimDesk&) = delete;
 
-  // The command of the worker, with its reply: now or later.
+  // Executes the command, and replies now or later.
   void claim(RemoteWorker& worker, const proto::ArgumentList& arguments);
-  // The first of `width` slots for a lease: the one that the worker names, or one with room. The
+  // The first of `width` slots for a lease: the slot that the worker names, or one with room. The
   // error is that of the reply.
   static std::expected<std::uint32_t, std::string> slot_for(const RemoteWorker& worker,
                                                             std::optional<std::uint32_t> named,
@@ -67,10 +67,10 @@ class ClaimDesk {
   void serve_waiting();
   // Takes a waiting CLAIM, if there is one, off the lists. Writes no reply.
   void end_wait(RemoteWorker& worker);
-  // The CLAIM of the worker, if one waits, ends with null.
+  // Ends a waiting CLAIM of the worker, if there is one, with a null.
   void end_with_null(RemoteWorker& worker);
-  // The worker follows the last change of handlers, if it has not yet: its CLAIM that waits may
-  // end.
+  // Makes the worker follow the last change of handlers, if it has not yet. This may end its
+  // waiting CLAIM.
   void follow_handlers(RemoteWorker& worker);
 
   // Since the last forget_lack(), something was not claimed because the store had no room.
@@ -80,13 +80,13 @@ class ClaimDesk {
  private:
   // The handlers of a CLAIM; an error if the worker does not serve one.
   static Parsed<std::vector<ServedLane>> wanted(const RemoteWorker& worker, const ClaimCommand& command);
-  // True: it has a lease, and the reply is written.
+  // True: the worker has a lease, and the reply is written.
   bool try_claim(RemoteWorker& worker, const ClaimCommand& command, std::span<const ServedLane> lanes);
   bool try_claim(RemoteWorker& worker, const ClaimCommand& command, const ServedLane& served);
   bool may_claim();
   void write_claim(RemoteWorker& worker, const OutLease& out);
   void wait(RemoteWorker& worker, ClaimCommand command, std::vector<ServedLane> lanes);
-  // Of a slot that has no lease, or for the next lease of one that has.
+  // CLAIMs for a slot without a lease; or for the next lease of a busy slot.
   enum class Claims : std::uint8_t { kOfIdleSlots, kOfBusySlots };
   void serve_waiting_of(Lane& lane, Claims which);
 

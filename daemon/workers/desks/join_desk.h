@@ -21,7 +21,7 @@
 
 namespace locksley::daemon {
 
-// Makes a worker of a connection, if its user may have one more, and removes it. It charges the
+// Makes a connection a worker, if its user may have one more, and removes workers. It charges the
 // user for its workers, their slots and the names of their handlers.
 //
 // A member of WorkerLink, whose other members outlive it. One thread. Nothing blocks. Only
@@ -47,10 +47,10 @@ class JoinDesk {
   JoinDesk(const JoinDesk&) = delete;
   JoinDesk& operator=(const JoinDesk&) = delete;
 
-  // The commands, with their replies. After leave() there is no such worker.
+  // Execute the commands, with their replies. leave() destroys the worker.
   void join(Id id, const proto::ArgumentList& arguments);
   void leave(RemoteWorker& worker, const proto::ArgumentList& arguments);
-  // The worker is gone, and destroyed; its leases end for this reason.
+  // Removes and destroys the worker; its leases end for this reason.
   void remove(RemoteWorker& worker, LeaseEnd reason);
 
  private:

@@ -1,5 +1,5 @@
-// RECLAIM: how a worker gets the jobs again that it had before, on another connection or of an
-// earlier process.
+// RECLAIM: how a worker gets back the jobs that it had on another connection, or from an earlier
+// process of the daemon.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,9 @@
 
 namespace locksley::daemon {
 
-// Gives a worker the jobs that it names: they are queued since its connection closed or the daemon
-// restarted, or another connection of its user, which it has given up, still has the lease.
+// Gives a worker the jobs that it names. They are either queued again, since its connection closed
+// or the daemon restarted, or still leased to another connection of its user, which the worker has
+// given up.
 //
 // A member of WorkerLink, whose other members outlive it. One thread. Nothing blocks. Only
 // allocation fails.
@@ -55,21 +56,21 @@ class ReclaimDesk {
   ReclaimDesk(const ReclaimDesk&) = delete;
   ReclaimDesk& operator=(const ReclaimDesk&) = delete;
 
-  // The command of the worker, with its reply.
+  // Executes the command, with its reply.
   void reclaim(RemoteWorker& worker, const proto::ArgumentList& arguments);
 
  private:
-  // The lease gets jobs, and the attempt is returned that they have; or the error of the reply.
+  // Puts jobs into the lease, and returns their attempt; or the error of the reply.
   std::expected<std::uint32_t, std::string_view> reclaim_jobs(const RemoteWorker& worker,
                                                               const ReclaimCommand& command, Batch& batch,
                                                               const HandlerPlace& place, Lease& lease);
   // The lease that a RECLAIM names, if it is still out on another connection of the user.
   std::optional<LeasePlaces::Place> find_elsewhere(const RemoteWorker& worker, const ReclaimCommand& command,
                                                    const Batch& batch);
-  // The worker has this lease on a connection of before, which it has given up, though the daemon
-  // has not learnt that: its jobs are queued again, and no loss is counted.
+  // The worker has this lease on an earlier connection, which it has given up before the daemon
+  // noticed: its jobs are queued again, and no loss is counted.
   void give_up(RemoteWorker& worker, std::uint64_t lease);
-  // As reclaim_jobs(), of jobs that are queued.
+  // As reclaim_jobs(), for queued jobs.
   std::expected<std::uint32_t, std::string_view> reclaim_queued(const RemoteWorker& worker,
                                                                 const ReclaimCommand& command, Batch& batch,
                                                                 Lease& lease, LossCounts& losses) const;

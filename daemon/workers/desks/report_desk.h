@@ -1,4 +1,4 @@
-// SETTLE, YIELD, BEAT and NOTE: what workers say of the jobs of their leases.
+// SETTLE, YIELD, BEAT and NOTE: workers report on the jobs of their leases.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 namespace locksley::daemon {
 
 // Records results, takes back the jobs that a worker hands back, and notes which jobs have begun
-// and what their notes and logs say. Each function runs one command of the worker, with its reply.
+// and what their NOTEs say. Each function runs one command of the worker, with its reply.
 //
 // A member of WorkerLink, whose other members outlive it. One thread. Nothing blocks. Only
 // allocation fails.
@@ -49,8 +49,8 @@ class ReportDesk {
  private:
   // Null, after the reply LOST: the worker does not hold that lease.
   OutLease* find_lease(RemoteWorker& worker, const LeaseName& name);
-  // The worker hands back the jobs from `from` on: what that says of those that have begun, if it
-  // answers a cut for an idle worker.
+  // The worker hands back the jobs from `from` on. If that answers a cut for an idle worker, notes
+  // which jobs have begun, or that the worker is held up.
   void note_answer(RemoteWorker& worker, OutLease& out, std::uint64_t from, std::uint32_t in_front);
   void error(const RemoteWorker& worker, std::string_view text) {
     connections_.reply(worker.connection).error(text);
@@ -64,7 +64,7 @@ class ReportDesk {
   OutLeases& leases_;
   WorkerOrders& orders_;
   WorkerLinkStats& stats_;
-  std::vector<std::string_view> outputs_;  // of a SETTLE, for the length of it
+  std::vector<std::string_view> outputs_;  // of a SETTLE, while it is executed
 };
 
 }  // namespace locksley::daemon

@@ -62,7 +62,7 @@ struct JoinCommand {
   std::chrono::milliseconds grace{0};
   bool wants_pushes = false;
   bool is_partial =
-      false;  // without those of the handlers that there are not, or that its user may not serve
+      false;  // PARTIAL: unknown handlers, and handlers that its user may not serve, are left out
   std::vector<std::string_view> handlers;  // each once
 };
 struct ClaimCommand {

@@ -29,8 +29,8 @@ class WorkerHost {
   // Whether the user may use the commands of workers; whether it may run the handler's jobs.
   virtual bool may_work(std::string_view user) = 0;
   virtual bool may_serve(std::string_view user, std::string_view handler) = 0;
-  // Where the handler's jobs wait; no lane: there is no such handler, or none for remote workers.
-  // The lane outlives the link. No two handlers have the same place. After a change:
+  // Where the handler's jobs wait; no lane: there is no such handler, or it is not for remote
+  // workers. The lane outlives the link. No two handlers have the same place. After a change, call
   // WorkerLink::handlers_changed().
   virtual HandlerPlace place_of(std::string_view handler) = 0;
   // The names of all handlers for remote workers that the user may run.
@@ -53,14 +53,13 @@ class WorkerHost {
   // The error reply to each JOIN, while no worker can join this daemon: another daemon has the
   // batches, or this one still reads them from the store. None: workers can join.
   virtual std::optional<std::string> join_refusal() = 0;
-  // The addresses at which workers may connect, of all daemons of the cluster that live; this
-  // daemon's first.
+  // The addresses at which workers may connect: of all live daemons of the cluster, this one first.
   virtual std::vector<std::string> addresses() = 0;
-  // The longest output that a SETTLE may have, while no other connection sends a large result; a
-  // JOIN with PARTIAL tells it. 0: it is not told.
+  // The longest output that a SETTLE may have while no other connection sends a large result, for
+  // the reply to a JOIN with PARTIAL. 0: that reply does not say it.
   virtual std::uint64_t longest_output() { return 0; }
-  // The name of the store whose batches have these numbers; of a daemon without a store: of this
-  // life of it.
+  // The name of the store in which batches have these numbers. Without a store: the name of this
+  // process of the daemon.
   virtual const std::string& store() = 0;
 };
 

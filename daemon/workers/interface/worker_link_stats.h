@@ -1,4 +1,4 @@
-// What the link counts.
+// The counters of the link.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct WorkerLinkStats {
   std::uint64_t claims = 0;
   std::uint64_t lost_by_disconnect = 0;  // jobs that may have run
   std::uint64_t lost_by_silence = 0;     // the same
-  std::uint64_t timed_out = 0;           // jobs that ended so
+  std::uint64_t timed_out = 0;           // jobs that ended by their time-out
   std::uint64_t cut_orders = 0;
   std::uint64_t yielded_jobs = 0;
   std::uint64_t reclaimed_jobs = 0;

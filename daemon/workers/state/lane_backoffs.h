@@ -9,8 +9,8 @@
 
 namespace locksley::daemon {
 
-// Ends the back-offs that leases have caused (Lane::end_waits()): when the next one of each lane
-// ends, by the link's clock and by the lane's.
+// Ends the back-offs that leases have caused (Lane::end_waits()). For each lane it knows when the
+// next one ends, by the link's clock and by the lane's.
 //
 // A member of WorkerLink; the lanes outlive it. One thread. Nothing blocks. Only allocation fails.
 class LaneBackoffs {
@@ -21,9 +21,9 @@ class LaneBackoffs {
 
   // A batch of the lane may have begun a back-off. `now`: of the link's clock.
   void note_crash(Lane& lane, Nanoseconds now) { end(lane, steady_now(), now); }
-  // When the next one ends; none: there is none.
+  // When the next back-off ends; none: there is none.
   std::optional<Nanoseconds> next() const;
-  // Ends those that are over, and wakes their lanes.
+  // Ends the back-offs that are over, and wakes their lanes.
   void advance(Nanoseconds now);
 
  private:

@@ -22,7 +22,7 @@ class LeasePlaces {
   void add(std::uint64_t number, std::uint64_t connection) {
     places_.try_emplace(number, Place{connection, number});
   }
-  // The lease is known by the name of an earlier one, too. False: that name is in use.
+  // The lease is also known by the name of an earlier lease. False: that name is in use.
   [[nodiscard]] bool add_former(std::uint64_t former, const Place& place) {
     return places_.try_emplace(former, place).second;
   }

@@ -54,12 +54,11 @@ class OutLeases {
   OutLease& add(RemoteWorker& worker, std::unique_ptr<OutLease> lease, std::uint32_t first_slot);
   // Charges the leases of the worker for their use so far.
   void charge(RemoteWorker& worker);
-  // The worker has given up its connection, or loses it: its present leases end without counting as
-  // lost.
+  // The worker has given up its connection, or loses it: its present leases end without a loss.
   void excuse(RemoteWorker& worker);
-  // The lease is over, and destroyed.
+  // Ends the lease, and destroys it.
   void end(RemoteWorker& worker, OutLease& out, LeaseEnd reason);
-  // All leases of the worker are.
+  // Ends all leases of the worker.
   void end_all(RemoteWorker& worker, LeaseEnd reason);
 
   // ---- Names ----
@@ -70,11 +69,11 @@ class OutLeases {
   OutLease* find(RemoteWorker& worker, const LeaseName& name) const {
     return is_of_this_life(name) ? worker.find(name.number) : nullptr;
   }
-  // Who has the lease that its worker knows by this name; none: it is over.
+  // Which connection has the lease that its worker knows by this name; none: the lease is over.
   std::optional<LeasePlaces::Place> place_of(const LeaseName& name) const {
     return is_of_this_life(name) ? places_.find(name.number) : std::nullopt;
   }
-  // The lease was reclaimed under this name, and is known by it, too, if no other lease is.
+  // The lease was reclaimed under this name, and is also known by it, unless another lease is.
   void add_former(const RemoteWorker& worker, OutLease& out, const LeaseName& former);
 
   // How often jobs were lost.
@@ -88,7 +87,7 @@ class OutLeases {
   LeaseBuffers buffers_;
   LossCounts losses_;
   LeasePlaces places_;
-  std::uint64_t last_ = 0;  // number of a lease
+  std::uint64_t last_ = 0;  // number of the last lease
   WorkerConnections& connections_;
   WorkerAccounts& accounts_;
   ServedHandlers& handlers_;

@@ -13,12 +13,12 @@
 
 namespace locksley::daemon {
 
-// Periods in which only RECLAIM gets jobs of some handlers: after a restart; after the process was
-// stopped for so long that workers have given up their connections; and after a connection was
-// closed that its worker may have given up. Then the gates of these handlers are held.
+// For a while only RECLAIM gets jobs of some handlers, whose gates are held: after a restart; after
+// the process did not run for so long that workers have given up their connections; and when a
+// connection closes that its worker may have given up.
 //
 // A member of WorkerLink; the lanes outlive it. One thread. O(gates that are held). Nothing blocks.
-// Only allocation fails. Destroyed, it ends all holds.
+// Only allocation fails. The destructor ends all holds.
 class ReclaimHolds {
  public:
   // `time`: how long workers may take to return, WorkerLinkOptions::reclaim. After a restart the
@@ -29,30 +29,30 @@ class ReclaimHolds {
   ReclaimHolds(const ReclaimHolds&) = delete;
   ReclaimHolds& operator=(const ReclaimHolds&) = delete;
 
-  // Until then workers RECLAIM their leases of before the restart, and no worker claims.
+  // Until then workers may reclaim the leases from before the restart, and no worker claims.
   Nanoseconds new_life_until() const { return new_life_until_; }
 
-  // `first_due`: when the owner should have called the link. The process may have been stopped, or
-  // the machine suspended, for so long that workers have given their connections up.
+  // `first_due`: when the owner should have called the link. Notices whether the process was
+  // stopped, or the machine suspended, for so long that workers have given up their connections.
   void note_absence(std::optional<Nanoseconds> first_due, Nanoseconds now);
   // Until when the worker of a connection that closes now may return. `is_given_up`: it may have
-  // given the connection up although the process was not absent.
+  // given up the connection although the process was not stopped.
   Nanoseconds returning_until(bool is_given_up, Nanoseconds now) const {
     return is_given_up ? now + time_ : returning_until_;
   }
 
-  // Until then only RECLAIM gets jobs of these handlers.
+  // Until `until` only RECLAIM gets jobs of these handlers.
   void hold(std::span<const HandlerPlace> places, Nanoseconds until);
   bool holds(const HandlerPlace& place) const { return held_.contains({place.lane, place.gate}); }
-  // Ends the holds that end by then.
+  // Ends the holds that last until `by` or earlier.
   void end(Nanoseconds by);
-  // When the next one ends; none: there is none.
+  // When the next hold ends; none: there is none.
   std::optional<Nanoseconds> next() const;
 
  private:
   const Nanoseconds time_;
   const Nanoseconds new_life_until_;
-  // Until then connections close, and workers return, because this process was absent.
+  // Until then workers may return whose connections close because this process was stopped.
   Nanoseconds returning_until_{};
   std::map<std::pair<Lane*, GateId>, Nanoseconds> held_;  // gates that are held, and until when
 };

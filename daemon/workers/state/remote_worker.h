@@ -56,8 +56,8 @@ class RoundTrip {
 };
 
 // Commands of a worker that do not arrive at once, such as large results on a slow connection. They
-// are a series as long as each begins to come soon after the end of the one before: so any of them
-// may have the result of a job that ended when the series had begun. A member of RemoteWorker; one
+// form a series while each begins to come soon after the end of the previous one: so any of them
+// may have the result of a job that ended after the series began. A member of RemoteWorker; one
 // thread. Nothing blocks or fails.
 class SlowCommands {
  public:
@@ -72,7 +72,7 @@ class SlowCommands {
   }
   // When the last series began; none: there was none.
   std::optional<Nanoseconds> began() const { return began_; }
-  // When its last bytes came. `heard`: when the last bytes of the worker did.
+  // When its last bytes came. `heard`: when the worker's last bytes came.
   Nanoseconds last_came(Nanoseconds heard) const { return is_coming_ ? heard : ended_; }
 
  private:
@@ -85,11 +85,12 @@ class SlowCommands {
 struct WaitingClaim {
   ClaimCommand claim;  // without views: its handlers are in `lanes`
   std::vector<ServedLane> lanes;
-  std::uint64_t order = 0;  // of its arrival, or RemoteWorker::idle_order
+  std::uint64_t order = 0;  // the order of its arrival, or RemoteWorker::idle_order
   Nanoseconds until{};
 };
 
-// A worker. Owned by the link; one thread. Destroyed without leases. Nothing blocks.
+// A worker. Owned by the link; one thread. Needs: its leases end before it is destroyed. Nothing
+// blocks.
 class RemoteWorker {
  public:
   RemoteWorker(std::uint64_t connection_in, const JoinCommand& command, std::string user_in,
@@ -105,7 +106,7 @@ class RemoteWorker {
         slots(command.slots) {}
 
   OutLease* find(std::uint64_t number);
-  // Of its handlers.
+  // The places of its handlers.
   std::vector<HandlerPlace> places() const {
     std::vector<HandlerPlace> result;
     for (const ServedHandler& handler : handlers) result.push_back(handler.place);
@@ -115,26 +116,26 @@ class RemoteWorker {
   // of a lease.
   Nanoseconds quantum() const;
   // Whether the lease has had its slots for longer than twice quantum(): its jobs take longer than
-  // was expected.
+  // expected.
   bool is_overdue(const OutLease& out, Nanoseconds now) const;
   // The leases that are behind this one on one of its slots, each once. O(width).
   std::vector<OutLease*> behind(const OutLease& out);
-  // Begins the leases that are in front on one of these slots, unless they have begun. Those that
-  // were displaced go on.
+  // Begins the leases that are in front on one of these slots and have not begun. Displaced leases
+  // go on.
   void begin_leases(std::uint32_t first_slot, std::uint32_t width, Nanoseconds now);
-  // A job of the lease has ended or has begun, as the worker has said: the lease has run on its
-  // slots, whichever was in front there. O(width).
+  // The worker has reported that a job of the lease has ended or begun: the lease has run on its
+  // slots, whichever lease was in front there. O(width).
   void note_run(OutLease& out, Nanoseconds now);
   // Shows in the lane (Lane::running()) the jobs of the lease that may run, at most one for each
   // slot on which the lease is in front, and the jobs for which the worker has sent a NOTE. Hides
   // its other jobs.
   void show_running(OutLease& out) const;
-  // The same if only ReportedJobs::next() has grown: shows the jobs that the worker has begun
-  // since, and hides none. O(width).
+  // The same if only ReportedJobs::next() has grown: shows the newly begun jobs, and hides none.
+  // O(width).
   void show_begun(OutLease& out) const;
-  // The lease shows more or fewer jobs than before.
+  // Updates the charge for the jobs that the lease shows.
   void count_shown(OutLease& out) const;
-  // The jobs of the lease may lie in more or fewer ranges than before.
+  // Updates the charge for the ranges in which the jobs of the lease lie.
   void count_splits(OutLease& out) const;
   // Whether its CLAIM is for a slot that has no lease. Other CLAIMs ask for the next lease of a
   // slot early. Needs: a CLAIM waits.
@@ -142,12 +143,12 @@ class RemoteWorker {
     const auto slot = waiting->claim.slot;
     return slot ? slots.leases(*slot) == 0 : slots.idle() != 0;
   }
-  // Whether an order would reach it soon: by a push, or with the reply to its next BEAT.
+  // Whether an order would reach the worker soon: by a push, or with the reply to its next BEAT.
   bool takes_orders(Nanoseconds now) const { return wants_pushes || (beaten && now - *beaten < lease_time); }
   // A lease that ends sooner is not worth a cut: two quanta, and ten round trips.
   Nanoseconds time_of_cut() const { return 2 * quantum() + 10 * round_trip.mean(); }
-  // Until when the answer to LeaseOrders::cut, which is not none, may be under way. A
-  // worker that has not answered by then is not taken to help others soon.
+  // Until when the answer to LeaseOrders::cut may be under way. A worker that has not answered by
+  // then is not expected to help others soon. Needs: there is a cut.
   Nanoseconds answer_due(const OutLease& out) const;
   // How long the leases of each slot will take together, by their first slot, estimated from their
   // jobs that have ended; 0: unknown. O(slots + leases).
@@ -171,35 +172,35 @@ class RemoteWorker {
 
   std::vector<ServedHandler> handlers;
   std::vector<ServedLane> lanes;  // of `handlers`
-  // The other handlers of its JOIN: at the moment they are not there, or its user may not serve
+  // The other handlers of its JOIN: at the moment they do not exist, or its user may not serve
   // them.
   std::vector<std::string> not_served;
-  std::uint64_t handlers_changes = 0;  // up to which both are: ServedHandlers::note_change()
+  std::uint64_t handlers_changes = 0;  // the last ServedHandlers::note_change() that both follow
   SlotTimes slots;
   std::map<std::uint64_t, std::unique_ptr<OutLease>> leases;  // by number
   std::optional<WaitingClaim> waiting;
-  // The place among the CLAIMs that wait which its CLAIMs for idle slots keep until it gets a
-  // lease: each command ends a CLAIM, and the worker sends another one. 0: none.
+  // The place that its CLAIMs for idle slots keep among the waiting CLAIMs until it gets a lease:
+  // each command ends a CLAIM, and the worker sends another one. 0: none.
   std::uint64_t idle_order = 0;
   RoundTrip round_trip;
   std::optional<Nanoseconds> beaten;  // its last BEAT
-  Nanoseconds heard{};                // when its last bytes came, or its first lease after it had none
-  // When it gave back a lease of which it had begun no job, though it was in front, and it has
-  // begun none since; none: it has not.
+  Nanoseconds heard{};  // when its last bytes came, or when it got its first lease after it had none
+  // When it gave back a lease that was in front, but of which it had begun no job. None: it has
+  // not, or it has begun a job since.
   std::optional<Nanoseconds> held_up;
-  // Until it sends something again, the worker does not count as serving its handlers: it was
-  // silent for so long that it lost its leases, or this connection was given up (given_up).
+  // The worker was silent for so long that it lost its leases, or this connection was given up
+  // (given_up). Until it sends something again, it does not count as serving its handlers.
   bool is_silent = false;
-  // The worker has reclaimed leases of this connection on another one, so it had given this one up;
-  // or the owner has closed this one. The leases up to this number end without a loss: those that
-  // it does not reclaim, it never got. 0: none.
+  // The worker has reclaimed leases of this connection on another one, so it had given up this one;
+  // or the owner has closed this one. The leases up to this number end without a loss: leases that
+  // the worker does not reclaim, it never got. 0: none.
   std::uint64_t given_up = 0;
   // Whether the owner reads what it sends, and since when; 0: always.
   bool is_read = true;
   Nanoseconds read_since{};
   SlowCommands slow_commands;
   Nanoseconds joined{};
-  std::uint64_t jobs = 0;          // that it has ended
+  std::uint64_t jobs = 0;          // jobs that it has ended
   std::uint64_t lost = 0;          // leases that it lost
   Nanoseconds charged{};           // when its leases were last charged for their use
   std::size_t next_lane = 0;       // of `lanes`, for the next CLAIM

@@ -17,14 +17,14 @@ namespace locksley::daemon {
 // How remote workers serve one lane.
 struct RemoteService {
   std::uint32_t slots = 0;                // of workers that serve one of its handlers
-  std::map<GateId, std::uint32_t> gates;  // how many workers serve it
+  std::map<GateId, std::uint32_t> gates;  // by gate, how many workers serve it
   std::uint64_t leases = 0;
   std::uint64_t claims = 0;  // since the start
 };
 
 // Gives each worker the handlers that it can serve, and tells each lane which of its gates remote
 // workers serve, and with how many slots. Handlers and permissions change while workers are joined:
-// each worker follows the last change when its owner says so.
+// each worker follows the last change when follow() is called for it.
 //
 // A member of WorkerLink; the host and the lanes outlive it. One thread. Nothing blocks. Only
 // allocation fails.
@@ -40,13 +40,13 @@ class ServedHandlers {
 
   // A worker has joined for these handlers: it serves those that it can serve.
   void join(RemoteWorker& worker, std::span<const std::string_view> names);
-  // It serves none any longer.
+  // The worker no longer serves any handler.
   void leave(RemoteWorker& worker) { serve(worker, {}); }
 
   // The host's handlers, their places, or the permissions of users have changed.
   void note_change() { ++changes_; }
-  // Has the worker follow the last change, if it has not yet: the handlers that it is to serve()
-  // from now on; none: the same as before.
+  // Makes the worker follow the last change, if it has not yet. Returns the handlers that it is to
+  // serve() from now on; none: the same as before.
   std::optional<std::vector<ServedHandler>> follow(RemoteWorker& worker) const;
   // The worker serves these handlers from now on.
   void serve(RemoteWorker& worker, std::vector<ServedHandler> handlers);
@@ -58,8 +58,8 @@ class ServedHandlers {
   void remove_lease(Lane& lane) { --lanes_[&lane].leases; }
 
  private:
-  // Those of the handlers that the worker can serve at present; RemoteWorker::not_served gets the
-  // others. `names` may be in the worker's own lists.
+  // Returns the handlers that the worker can serve at present, and puts the others into
+  // RemoteWorker::not_served. `names` may refer to the worker's own lists.
   std::vector<ServedHandler> choose(RemoteWorker& worker, std::span<const std::string_view> names) const;
 
   WorkerHost& host_;

@@ -12,8 +12,8 @@
 
 namespace locksley::daemon {
 
-// CLAIMs are in groups that want the same gates: so one search for jobs is enough for all CLAIMs of
-// a group, and CLAIMs for gates without jobs take no time, however many they are.
+// The CLAIMs of a group want the same gates. So one search for jobs is enough for a group, and
+// CLAIMs for which there are no jobs take no time, however many they are.
 //
 // Owned by ClaimDesk. One thread. The workers outlive their CLAIMs here.
 class WaitingClaims {
@@ -21,8 +21,8 @@ class WaitingClaims {
   // By the number of their user's account, then by WaitingClaim::order.
   using Group = std::map<std::pair<std::uint64_t, std::uint64_t>, RemoteWorker*>;
 
-  // `gates`: those of the lane that the CLAIM wants. Needs: the worker's CLAIM waits, and is not
-  // here.
+  // `gates`: the lane's gates that the CLAIM wants. Needs: the worker's CLAIM waits, and was not
+  // added.
   void add(RemoteWorker& worker, const GateSet& gates);
   // Needs: the CLAIM still waits. Without effect if it is not here.
   void remove(const RemoteWorker& worker, const GateSet& gates);
@@ -34,9 +34,9 @@ class WaitingClaims {
   // Called with each CLAIM. It may remove that one, and after the last one this object. False: no
   // more are visited.
   using Visit = std::function<bool(RemoteWorker&)>;
-  // Visits the CLAIMs by WaitingClaim::order, but for those for which there are no jobs, or
-  // whose user has no room, when it is their turn. Takes O(groups + users of groups with jobs), and
-  // O(log) for each CLAIM that is visited.
+  // Visits the CLAIMs by WaitingClaim::order; skips a CLAIM if, at its turn, there are no jobs for
+  // it, or its user has no room. Takes O(groups + users of groups with jobs), and O(log) for each
+  // visited CLAIM.
   void visit(const HasJobs& has_jobs, const HasRoom& has_room, const Visit& visit) const;
 
  private:

@@ -1,4 +1,4 @@
-// How much of the shared resources the workers of each user hold, and how much more they may take.
+// How much of the shared limits the workers of each user hold, and how much more they may take.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct WorkerUse {
   std::uint64_t workers = 0;
   std::uint64_t slots = 0;
   std::uint64_t name_bytes = 0;    // RemoteWorker::name_bytes
-  std::uint64_t leased_bytes = 0;  // payloads of leases, and of those that are over but are still unsent
+  std::uint64_t leased_bytes = 0;  // payloads of leases, and unsent payloads of leases that are over
   std::uint64_t shown = 0;         // jobs that leases show (OutLease::shown)
   std::uint64_t splits = 0;        // in how many more ranges than one the jobs of leases lie
 };
@@ -27,7 +27,7 @@ class WorkerAccount {
   // The number of the account, which is never used again.
   std::uint64_t number() const { return number_; }
   const WorkerUse& use() const { return use_; }
-  // The user holds so much more. May be below zero, modulo 2^64.
+  // Adds `change` to the charge. A negative change is passed modulo 2^64.
   void charge(std::uint64_t WorkerUse::* what, std::uint64_t change) {
     use_.*what += change;
     of_all_.*what += change;
@@ -85,9 +85,9 @@ class WorkerAccounts {
   // end at its byte `end`; the connection has sent `sent` bytes. They stay charged.
   void keep_unsent(Id connection, const std::string& user, std::uint64_t bytes, std::uint64_t end,
                    std::uint64_t sent);
-  // The connection has sent so many bytes in all. True if it is charged for less than before.
+  // The connection has sent so many bytes in total. True: the charge for it has fallen.
   bool has_sent(Id connection, std::uint64_t sent);
-  // The connection is gone, and its unsent bytes are no longer in memory.
+  // The connection is gone, and its unsent payloads are no longer in memory.
   void drop_unsent(Id connection) { (void)has_sent(connection, ~std::uint64_t{0}); }
   std::uint64_t unsent_bytes(Id connection) const;
 

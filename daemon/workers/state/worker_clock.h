@@ -1,5 +1,4 @@
-// The link's clock: the present instant, the next check of each worker, and from when on a worker
-// is silent or a job is late.
+// The link's time: when to check each worker, and from when on a worker is silent or a job is late.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +13,8 @@
 
 namespace locksley::daemon {
 
-// The owner's clock, and one timer for each worker. It also knows since when the owner reads from
-// each worker: bytes that have yet to be read make no worker silent, and no job late.
+// The owner's clock, and one timer for each worker. It also knows since when the owner reads what
+// workers send: while the owner does not read, no worker becomes silent, and no job late.
 //
 // A member of WorkerLink; one thread. O(log n). Only allocation fails.
 class WorkerClock {
@@ -33,14 +32,14 @@ class WorkerClock {
 
   // ---- Timers ----
 
-  // The worker is looked at then, or earlier.
+  // The worker is checked at this time, or earlier.
   void arm(RemoteWorker& worker, Nanoseconds at);
   void disarm(RemoteWorker& worker);
-  // When the next check of a worker is due; none: no worker is.
+  // When the first worker is to be checked; none: no worker is.
   std::optional<Nanoseconds> first_due() const {
     return timers_.empty() ? std::nullopt : std::optional(timers_.begin()->first);
   }
-  // A worker whose check is due now.
+  // A worker that is to be checked now.
   std::optional<Id> due_worker() const {
     return timers_.empty() || timers_.begin()->first > now_ ? std::nullopt
                                                             : std::optional(timers_.begin()->second);
@@ -50,16 +49,16 @@ class WorkerClock {
 
   // ---- Silence and lateness ----
 
-  // The owner has not read anything until now.
+  // The owner reads again, after it has not for a while.
   void listens_again() { listens_since_ = now_; }
-  // From then on the worker is silent, if it holds leases and sends nothing.
+  // From when on the worker is silent, if it holds leases and sends nothing.
   Nanoseconds silent_at(const RemoteWorker& worker) const {
     return std::max(worker.heard + worker.lease_time, judged_from(worker));
   }
-  // When the time-out of a job of the lease is over, and the time to report it; none: its jobs have
-  // no time-out.
+  // When the time-out of a job of the lease, and the time to report it, are over; none: its jobs
+  // have no time-out.
   std::optional<Nanoseconds> timeout_of(const RemoteWorker& worker, const OutLease& out) const;
-  // When a job of the lease is late, if nothing more comes of it by then; none: never.
+  // When a job of the lease is late, unless a report of it comes before; none: never.
   std::optional<Nanoseconds> late_at(const RemoteWorker& worker, const OutLease& out) const;
 
  private:
@@ -67,7 +66,7 @@ class WorkerClock {
   Nanoseconds read_since(const RemoteWorker& worker) const {
     return std::max(listens_since_, worker.is_read ? worker.read_since : now_);
   }
-  // Before this instant the silence of the worker proves nothing.
+  // Before this instant the silence of the worker does not count.
   Nanoseconds judged_from(const RemoteWorker& worker) const;
 
   const Nanoseconds timeout_grace_;

@@ -18,9 +18,9 @@
 namespace locksley::daemon {
 
 // The bytes to be sent on each connection. A reply may have to wait until the results that it
-// reports are written; the replies after it wait with it. Pushes do not wait. A patient reply is
-// one that its worker does not wait for. It may be put off until there is more to send, so that it
-// costs no packet of its own, and does not wake a worker that waits for its next jobs.
+// reports are written; later replies wait with it. Pushes do not wait. A *patient* reply is one for
+// which its worker does not wait. It may be delayed until there is more to send: so it needs no
+// packet of its own, and does not wake a worker that waits for its next jobs.
 //
 // Owned by the link; one thread; nothing blocks. Memory: the replies. Once accepts_commands() is
 // false, the owner of the connection reads no more from it.
@@ -40,20 +40,20 @@ class WorkerConnections {
       proto::OutputBuffer bytes;
     };
     std::deque<Held> held;              // ascending by ticket
-    std::size_t held_bytes_before = 0;  // of all of `held` but the last, which grows
-    bool is_urgent = false;             // `output`, if it is not empty, has more than patient replies
+    std::size_t held_bytes_before = 0;  // bytes of `held` without the last entry, which grows
+    bool is_urgent = false;             // `output` has more than patient replies, unless it is empty
     bool is_ready = false;              // it is in ready_
     bool is_put_off = false;            // it has replies that were put off
     std::uint64_t sent = 0;             // bytes of `output` that the peer has taken
     bool waits_long = false;  // note_long_waits() has found that its first replies wait, and they still do
 
-    // Of all replies that are in memory, whether they may be sent or wait.
+    // Bytes of all replies in memory, whether they may be sent or wait.
     std::size_t unsent_bytes() const {
       return output.size() + held_bytes_before + (held.empty() ? 0 : held.back().bytes.size());
     }
     // Where its last reply ends, among all bytes of the connection. Once `sent` is as large, the
-    // peer has taken that reply. Pushes overtake replies that wait, so it may lack as many bytes as
-    // these have.
+    // peer has taken that reply, except that pushes overtake waiting replies: then the peer may
+    // still lack as many bytes as the pushes have.
     std::uint64_t end_of_replies() const { return sent + unsent_bytes(); }
   };
 
@@ -64,9 +64,10 @@ class WorkerConnections {
   Connection* find(Id id);
   bool accepts_commands(Id id);
 
-  // The next reply is written there; it is sent once results up to `ticket` are written.
+  // Writes the next reply of the connection.
   proto::ReplyWriter reply(Id id) { return reply(id, 0, Nanoseconds{}, Urgency::kUrgent); }
-  // The same for a reply that may be put off. `now`: with a ticket.
+  // The same for a patient reply, which is sent once results up to `ticket` are written. `now`:
+  // needed with a ticket.
   proto::ReplyWriter patient_reply(Id id, std::uint64_t ticket = 0, Nanoseconds now = {}) {
     return reply(id, ticket, now, Urgency::kMayBePutOff);
   }
@@ -77,8 +78,8 @@ class WorkerConnections {
   bool is_holding(Id id) const { return holding_.contains(id); }
   // The highest ticket that a reply had to wait for.
   std::uint64_t last_ticket() const { return last_ticket_; }
-  // Called every few seconds while is_holding(). Returns the connections whose first replies that
-  // wait do so since this instant or longer.
+  // Called every few seconds while is_holding(). Returns the connections whose first waiting
+  // replies have waited since this instant or longer.
   std::vector<Id> note_long_waits(Nanoseconds since);
   bool waits_long(Id id) { return find(id)->waits_long; }
   // The connection is not read while its replies wait for the store: there are many, or they are
@@ -87,9 +88,9 @@ class WorkerConnections {
     const Connection* const connection = find(id);
     return connection != nullptr && !connection->held.empty() && !accepts_commands(id);
   }
-  // The connections that have got bytes to send since the last call. If a connection has got
-  // patient replies only, and `may_put_off` returns true for it, it is left out, and its replies
-  // are put off: it is returned once it has more bytes to send, or after hurry().
+  // The connections that got bytes to send since the last call. A connection is left out if it got
+  // only patient replies and `may_put_off` returns true for it: it is returned once it has more
+  // bytes to send, or after hurry().
   template <class MayPutOff>
   std::vector<Id> take_ready(MayPutOff may_put_off);
   bool is_put_off(Id id) const {
@@ -119,12 +120,12 @@ class WorkerConnections {
   }
 
   std::unordered_map<Id, Connection> connections_;
-  std::unordered_set<Id> holding_;  // those with replies that wait
-  // Those that got bytes, and those that have replies that were put off; some may be gone, or have
-  // none any longer.
+  std::unordered_set<Id> holding_;  // connections with replies that wait
+  // The connections that got bytes, and those with delayed replies; some may be gone, or have none
+  // any longer.
   std::vector<Id> ready_;
   std::vector<Id> put_off_;
-  std::size_t puts_off_ = 0;  // how many have replies that were put off
+  std::size_t puts_off_ = 0;  // how many connections have delayed replies
   Id last_id_ = 0;
   std::uint64_t written_ = 0;
   std::uint64_t last_ticket_ = 0;

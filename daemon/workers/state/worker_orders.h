@@ -23,7 +23,7 @@ namespace locksley::daemon {
 
 // Gives workers their orders: by a push to those with PUSH, else with the reply to a BEAT. An order
 // about a lease follows from the state of its batch, from the cuts that CutPlanner plans, and from
-// whether the daemon drains. LeaseOrders records which orders a worker has got about each lease.
+// whether the daemon drains. LeaseOrders has the orders that a worker got about each lease.
 //
 // A member of WorkerLink, whose other members outlive it. One thread. Nothing blocks. Only
 // allocation fails.
@@ -42,7 +42,8 @@ class WorkerOrders {
   WorkerOrders(const WorkerOrders&) = delete;
   WorkerOrders& operator=(const WorkerOrders&) = delete;
 
-  // From now on workers hand back jobs that have not started. False: they did so before.
+  // From now on workers are to hand back the jobs that have not started. False: the drain had begun
+  // before.
   bool begin_drain() { return !std::exchange(is_draining_, true); }
   bool is_draining() const { return is_draining_; }
   // Whether the worker is to hand back jobs of this lease.
@@ -54,7 +55,7 @@ class WorkerOrders {
   void push_orders(RemoteWorker& worker);
   // The same for a lease that is about to be taken away.
   void push_stop(const RemoteWorker& worker, const OutLease& out);
-  // A worker with PUSH learns that the daemon drains; that it lives.
+  // Pushes to a worker with PUSH that the daemon drains; that the daemon lives.
   void push_drain(const RemoteWorker& worker);
   void push_life(const RemoteWorker& worker);
   // Writes the reply to a BEAT of the worker: its orders, unless they are pushed, after a STOP for
@@ -84,11 +85,11 @@ class WorkerOrders {
     std::uint64_t at = 0;
   };
   std::optional<Order> order_for(const OutLease& out) const;
-  // An order is this many words, which follow the header of a push or of a reply.
+  // The number of words of an order, which follow the header of a push or of a reply.
   static std::size_t words_of(const Order& order);
   static void write_words(proto::ReplyWriter writer, const Order& order);
   void push_order(const RemoteWorker& worker, const Order& order);
-  // The worker will be asked for jobs of the lease.
+  // Notes the cut in the lease's orders, so that its worker is asked for jobs.
   void order_cut(const CutPlanner::Cut& cut, bool is_for_idle_worker);
 
   const std::uint64_t life_;

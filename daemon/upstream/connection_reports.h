@@ -1,5 +1,4 @@
-// The reports of a connection to the upstream daemon: log lines, and the counters of its lane's
-// meter.
+// Reports of a connection to the upstream daemon: to the log, and to its lane's meter.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +19,8 @@ class logger;
 
 namespace locksley::daemon {
 
-// Compares the link with its last report: logs a line when it has joined, one for each reason why
-// it has not, and one when leases were dropped; adds the differences to the meter.
+// Compares the link with the last report. Logs a line when it has joined, one for each reason why
+// it has not, and one when leases were dropped. Adds the changes to the meter.
 //
 // A member of the connection; the upstream thread only. Nothing blocks but the logger; nothing
 // fails.
@@ -60,12 +59,12 @@ class ConnectionReports {
   const Parts parts_;
 
   std::string tried_;  // the address of the last attempt
-  // Addresses with their troubles that the log has a line of, since the last JOIN.
+  // Each address with its trouble that was logged since the last JOIN.
   std::set<std::string> logged_;
   std::string store_;  // of the upstream that it joined last
   bool was_joined_ = false;
   bool has_ever_joined_ = false;
-  UpstreamLinkStats recorded_;  // that the meter has
+  UpstreamLinkStats recorded_;  // what the meter has
 };
 
 }  // namespace locksley::daemon

@@ -1,4 +1,4 @@
-// Which handlers run jobs of the upstream, so that a handler's code is not replaced meanwhile.
+// Which handlers run jobs of the upstream, so that no handler is replaced meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace locksley::daemon {
 
-// Counts the leases of each handler that run here. A handler that is held gets no more of them.
+// Counts the leases of each handler that run here. A held handler gets no more leases.
 //
 // A member of ServingParts (daemon/parts.h), or a part of daemon/work_program.cc; outlives the
 // upstream. Any thread. Calls take a mutex for a moment; nothing fails.
@@ -36,7 +36,7 @@ class HandlerUse {
     const MutexLock lock(mutex_);
     states_[&handler].is_held = false;
   }
-  // While the handler is held, true stays true.
+  // Whether no lease of the handler runs. While the handler is held, true stays true.
   bool is_at_rest(const Handler& handler) LOCKSLEY_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return states_[&handler].leases == 0;

@@ -47,10 +47,10 @@ class LeaseSink {
   virtual void settle(LeaseKey lease, JobStatus status, std::uint64_t first, std::uint64_t count,
                       std::string outputs) = 0;
   virtual void ended(LeaseKey lease) = 0;
-  // Sends news of a running job. False: not now; the caller adds them to the next news.
+  // Sends news of a running job. False: not sent; the caller adds it to the next news.
   virtual bool try_send_news(LeaseKey lease, std::uint64_t index, const JobNews& news) = 0;
-  // Keeps the last news of the job with which the next settle() of the lease begins: it is sent
-  // just before the results.
+  // Keeps the last news of a job, the first one of the next settle() of the lease: it is sent just
+  // before the results.
   virtual void keep_last_news(LeaseKey lease, std::uint64_t index, const JobNews& news) = 0;
 };
 
@@ -59,10 +59,9 @@ class LeaseSink {
 //
 // Owned by the connection to the upstream; the lane and the handlers outlive it. The upstream
 // thread, which the compiler checks, but for the functions of BatchObserver: any thread. Nothing
-// blocks. A payload that cannot be read, and whatever else goes wrong with a job, is the job's
-// error.
-// Destroyed once no batch of it is in the lane: after abandon(), and after the lane's executors
-// have ended.
+// blocks. An unreadable payload, or any other failure of a job, becomes the job's error.
+// Destroyed when none of its batches is in the lane: after abandon(), and after the lane's
+// executors have ended.
 class LeaseRunner final : public UpstreamHost, public BatchObserver {
  public:
   // `results`: the memory that results take is charged to it; null: not counted. `wake` makes the
@@ -86,13 +85,12 @@ class LeaseRunner final : public UpstreamHost, public BatchObserver {
   bool take(LeaseSink& sink) LOCKSLEY_REQUIRES(kUpstreamThread);
   // How long results of a lease that goes on may wait, so that they are settled in large runs.
   static constexpr std::chrono::milliseconds kHoldOff{2};
-  // Sends the news of running jobs of programs since the last call. To be called every kNewsPeriod
-  // while leases run.
+  // Sends the news since the last call of running jobs of programs. Call it every kNewsPeriod while
+  // leases run.
   void send_news(LeaseSink& sink) LOCKSLEY_REQUIRES(kUpstreamThread);
   static constexpr std::chrono::milliseconds kNewsPeriod{1000};  // guess: a person follows a log
   std::size_t running() const LOCKSLEY_REQUIRES(kUpstreamThread) { return leases_.size(); }
-  // All leases are cancelled, and their results go nowhere. The batches end as their executors end
-  // them.
+  // Cancels all leases, and drops their results. The batches end as their executors end them.
   void abandon() LOCKSLEY_REQUIRES(kUpstreamThread);
 
   // The tenant of the lane's ring whose share all leases take.
@@ -109,7 +107,7 @@ class LeaseRunner final : public UpstreamHost, public BatchObserver {
     LeaseKey key = 0;
     IndexRange range;
     std::uint64_t taken = 0;  // rows that were passed on
-    // The last report to the upstream about a running job.
+    // The news of running jobs that the upstream has.
     struct Told {
       std::optional<std::uint32_t> progress;
       std::string note;
@@ -143,8 +141,9 @@ class LeaseRunner final : public UpstreamHost, public BatchObserver {
 
   Mutex mutex_;
   std::vector<std::shared_ptr<LeaseBatch>> changed_ LOCKSLEY_GUARDED_BY(mutex_);
-  bool woken_ LOCKSLEY_GUARDED_BY(mutex_) = false;        // take() is about to be called
-  bool holding_off_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // it is called by itself, within kHoldOff
+  bool woken_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // the upstream thread was woken, and will call take()
+  bool holding_off_ LOCKSLEY_GUARDED_BY(mutex_) =
+      false;  // take() will be called within kHoldOff without a wake-up
   RateGate threw_ LOCKSLEY_GUARDED_BY(mutex_){std::chrono::seconds(1)};
 };
 

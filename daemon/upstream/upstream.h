@@ -32,7 +32,7 @@ class logger;
 
 namespace locksley::daemon {
 
-// What a lane of this daemon offers to the upstream.
+// The slots and handlers that a lane of this daemon offers to the upstream.
 struct OfferedLane {
   Lane* lane = nullptr;
   std::uint32_t slots = 0;
@@ -52,7 +52,8 @@ std::expected<std::vector<client::Address>, std::string> upstream_addresses(cons
 // outlive it. Its life: offer(), start(), … drain() and stop(), end(); destroyed after the
 // executors of all lanes have ended, since their batches report to it. offer(), drain(), stop():
 // any thread; they return at once. start() and end(): main's thread; end() blocks for at most twice
-// `patience`. An upstream that cannot be reached is logged, and tried again; nothing fails.
+// `patience`. If the upstream cannot be reached, that is logged, and the connection tried again;
+// nothing fails.
 class Upstream {
  public:
   struct Parts {
@@ -62,9 +63,9 @@ class Upstream {
     HandlerUse& use;
     const Pool* pool;  // the thread polls only while this has a free worker; null: the thread never polls
     std::shared_ptr<spdlog::logger> log;
-    // The upstream refused a connection that had never joined: its user or password, or what the
-    // user may do; `why` is the error reply. Called on the upstream thread, at each attempt; empty:
-    // not called. The attempts go on.
+    // Called when the upstream refuses a connection that had never joined, because of its user,
+    // password or permissions; `why` is the error reply. On the upstream thread, at each attempt;
+    // empty: not called. The attempts go on.
     std::function<void(const std::string& why)> refused = {};
   };
 
@@ -76,14 +77,14 @@ class Upstream {
   // Starts the thread of the connections.
   void start();
   // Offers these lanes from now on, with these slots and handlers. A lane whose offer has changed,
-  // or that is not among them, finishes or hands back its jobs on its old connection.
+  // or which is no longer offered, finishes or hands back the leases of its old connection.
   void offer(std::vector<OfferedLane> lanes);
   // Claims nothing more. `done` is called on another thread when nothing is held.
   void drain(std::function<void()> done);
   // Asks running jobs to stop, too.
   void stop();
-  // After stop(): waits until no job and no result is held, at most this long; hands back the rest,
-  // for which it waits as long again. Ends the thread.
+  // Call it after stop(). Waits at most this long until nothing is held; then hands back what is
+  // left, and waits as long again for that. Ends the thread.
   void end(std::chrono::milliseconds patience);
 
   // The lanes of the last offer, by name, for the metrics. Any thread; the mutex is held for a
@@ -105,7 +106,7 @@ class Upstream {
   };
 
   void run();
-  // Adds lanes that were not known, and marks those that are offered now.
+  // Adds new lanes, and marks the lanes that are offered now.
   void set_known(const std::vector<OfferedLane>& lanes) LOCKSLEY_REQUIRES(mutex_);
   void take_offer(std::vector<OfferedLane> lanes) LOCKSLEY_REQUIRES(kUpstreamThread);
   void add(OfferedLane offer) LOCKSLEY_REQUIRES(kUpstreamThread);
@@ -116,7 +117,7 @@ class Upstream {
   bool is_busy() const LOCKSLEY_REQUIRES(kUpstreamThread);
   // Lets the connections make the claims that they have postponed.
   void claim_put_off() LOCKSLEY_REQUIRES(kUpstreamThread);
-  // Whether some have put off CLAIMs, and all of these expect results soon.
+  // Whether some connections have put off CLAIMs, and all of these expect results soon.
   bool may_stay_put_off() const LOCKSLEY_REQUIRES(kUpstreamThread);
   template <class Function>
   void post(Function function);
@@ -138,7 +139,8 @@ class Upstream {
   std::vector<Served> served_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
   // Connections of earlier offers. Kept, because Asio may hold callbacks for them.
   std::vector<Served> retired_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
-  std::function<void()> done_ LOCKSLEY_GUARDED_BY(kUpstreamThread);  // empty: not asked for, or called
+  std::function<void()> done_
+      LOCKSLEY_GUARDED_BY(kUpstreamThread);  // of drain(); empty: not asked for, or called
   bool is_draining_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   std::uint64_t seed_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
 

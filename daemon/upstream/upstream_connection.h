@@ -27,13 +27,13 @@ class logger;
 
 namespace locksley::daemon {
 
-// Connects, and reconnects, for one lane of this daemon; feeds the link, and has the lane run the
+// Connects, and reconnects, for one lane of this daemon; feeds the link, and makes the lane run the
 // leased jobs.
 //
 // Owned by Upstream, which has the io_context and the thread; both outlive it. Destroyed when the
 // thread has ended. The upstream thread only, which the compiler checks; results of other threads
 // come through the runner's wake-up. Only reading certificates blocks. Every failure is logged,
-// once for each address and reason until it has joined, and what failed is tried again.
+// once for each address and reason until the next join, and tried again.
 class UpstreamConnection final : private LeaseSink {
  public:
   struct Parts {
@@ -41,9 +41,9 @@ class UpstreamConnection final : private LeaseSink {
     UpstreamLinkOptions link;
     Lane& lane;
     std::vector<LeaseHandler> handlers;
-    bool are_handlers_named;  // by `upstream.handlers`; else all that there are
+    bool are_handlers_named;  // by `upstream.handlers`; else all handlers are offered
     HandlerUse& use;
-    // Of the lane: the memory that results take, in batches and until they are acknowledged.
+    // Of the lane. Charged for the memory of results, in batches and until they are acknowledged.
     ResultAccount& results;
     UpstreamMeter& meter;                             // of the lane
     std::function<void()> changed;                    // is_done() may have changed
@@ -66,16 +66,17 @@ class UpstreamConnection final : private LeaseSink {
   bool is_busy() const LOCKSLEY_REQUIRES(kUpstreamThread) { return runner_.running() != 0; }
   // Makes the claim that the link has postponed.
   void claim_put_off() LOCKSLEY_REQUIRES(kUpstreamThread);
-  // Whether it has put off a CLAIM; and whether that may wait a little for results.
+  // Whether it has put off a CLAIM; and whether a CLAIM that it has put off may wait a little for
+  // results.
   bool puts_off_claims() const LOCKSLEY_REQUIRES(kUpstreamThread) {
     return is_open_ && link_.puts_off_claims();
   }
   bool may_stay_put_off() const LOCKSLEY_REQUIRES(kUpstreamThread) {
     return !puts_off_claims() || link_.expects_results_soon();
   }
-  // Hands back all that is held, though it may still run here, and leaves.
+  // Hands back all leases, though their jobs may still run here, and leaves.
   void leave() LOCKSLEY_REQUIRES(kUpstreamThread);
-  // Closes the socket at once; leases are cancelled, and their results go nowhere.
+  // Closes the socket at once, cancels leases, and drops their results.
   void abandon() LOCKSLEY_REQUIRES(kUpstreamThread);
 
  private:
@@ -86,23 +87,23 @@ class UpstreamConnection final : private LeaseSink {
   bool try_send_news(LeaseKey lease, std::uint64_t index, const JobNews& news) override;
   void keep_last_news(LeaseKey lease, std::uint64_t index, const JobNews& news) override;
 
-  // To be called after each event: writes the link's bytes, sets its timer, and closes or opens the
-  // socket if it asks for that.
+  // Call it after each event: writes the link's bytes, sets its timer, and closes or opens the
+  // socket if the link asks for that.
   void serve() LOCKSLEY_REQUIRES(kUpstreamThread);
   void take_results() LOCKSLEY_REQUIRES(kUpstreamThread);
-  // While leases run, sends the notes and logs of their jobs to the upstream from time to time.
+  // While leases run, the timer sends the news of their jobs to the upstream.
   void arm_news_timer() LOCKSLEY_REQUIRES(kUpstreamThread);
   void connect() LOCKSLEY_REQUIRES(kUpstreamThread);
-  // From here on the connection has so long.
+  // Fails the connection attempt after this time, counted from now.
   void arm_connect_timer(std::chrono::milliseconds time) LOCKSLEY_REQUIRES(kUpstreamThread);
   void on_connected(const asio::error_code& error) LOCKSLEY_REQUIRES(kUpstreamThread);
   void secure() LOCKSLEY_REQUIRES(kUpstreamThread);
   void open() LOCKSLEY_REQUIRES(kUpstreamThread);
   void read() LOCKSLEY_REQUIRES(kUpstreamThread);
-  // Sends the output: at once as much as a plain socket takes, nearly always all; the rest by an
-  // operation of Asio's.
+  // Sends the output: at once what a plain socket takes, which is nearly always all; the rest by an
+  // operation of Asio.
   void write(Nanoseconds now) LOCKSLEY_REQUIRES(kUpstreamThread);
-  // Sends as much as the plain socket takes without waiting. False: the socket is broken.
+  // Sends what the plain socket takes without waiting. False: the socket is broken.
   bool write_now(Nanoseconds now) LOCKSLEY_REQUIRES(kUpstreamThread);
   // Closes the socket, and notifies the link once the last operation on it has ended.
   void close(std::string why) LOCKSLEY_REQUIRES(kUpstreamThread);
@@ -131,14 +132,15 @@ class UpstreamConnection final : private LeaseSink {
   bool news_timer_is_armed_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   Nanoseconds timer_at_ LOCKSLEY_GUARDED_BY(kUpstreamThread){};      // 0: not armed
   std::size_t operations_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = 0;  // on the socket, that have not ended
-  // Until the link has learned that it is connected, or why not.
+  // Until the link is connected, or knows why it is not.
   bool is_connecting_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   bool is_open_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   bool is_closing_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   bool is_writing_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   bool is_abandoned_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
-  std::string why_ LOCKSLEY_GUARDED_BY(kUpstreamThread);            // it closes
-  Nanoseconds measured_at_ LOCKSLEY_GUARDED_BY(kUpstreamThread){};  // the round trip; 0: never
+  std::string why_ LOCKSLEY_GUARDED_BY(kUpstreamThread);  // why it closes
+  Nanoseconds measured_at_
+      LOCKSLEY_GUARDED_BY(kUpstreamThread){};  // when the round trip was measured; 0: never
 };
 
 }  // namespace locksley::daemon

@@ -15,13 +15,13 @@ namespace locksley::daemon {
 struct UpstreamMeter {
   // Now:
   OwnedCounter joined;         // connections
-  OwnedCounter leases;         // that are ready or run
+  OwnedCounter leases;         // leases that are ready or run
   OwnedCounter kept_bytes;     // of results that the upstream has not acknowledged
   OwnedCounter round_trip_us;  // measured last; 0: not yet
   // Since the start:
   OwnedCounter reconnects;   // connections that joined after their link had joined before
-  OwnedCounter jobs;         // of which the upstream has recorded the result
-  OwnedCounter lost_leases;  // that the upstream has taken back
+  OwnedCounter jobs;         // jobs whose result the upstream has recorded
+  OwnedCounter lost_leases;  // leases that the upstream has taken back
 };
 
 }  // namespace locksley::daemon

@@ -35,12 +35,12 @@ struct AwaitedReply {
 };
 
 // Encodes commands, finds their replies in the bytes that come, and tells which reply belongs to
-// which command: the upstream answers in order. Detects replies that are overdue. Any part of the
-// link may declare the connection broken, with a reason: fail().
+// which command: the upstream answers in order. Notices a reply that has been due for too long. Any
+// part of the link may declare the connection useless, with the reason: fail().
 //
-// A member of the link, and used by its parts; one thread; nothing blocks. It goes through one
-// connection after the other: start(), …, clear(). Invalid bytes, and an upstream that is silent,
-// end in trouble(). Memory: the largest reply, and the bytes that the connection has not taken.
+// A member of the link, and used by its parts; one thread; nothing blocks. It serves one connection
+// after the other: start(), …, clear(). Invalid bytes, and an upstream that is silent, end in
+// trouble(). Memory: the largest reply, and what the connection has not taken.
 class CommandPipeline {
  public:
   // `block`: how long a CLAIM waits at the upstream. `reply_timeout`: how long the upstream may
@@ -52,17 +52,17 @@ class CommandPipeline {
 
   // ---- Time ----
 
-  // The `now` of the link's last call: the instant of the commands that are sent now.
+  // The latest instant that the link knows: the time of commands that are sent now.
   Nanoseconds now() const { return now_; }
   void advance(Nanoseconds now) { now_ = std::max(now_, now); }
 
   // ---- The connection ----
 
-  // The connection is made: there is no trouble, and the silence counts from now on.
+  // The connection is made: nothing is wrong with it, and the silence counts from now on.
   void start();
-  // The connection is gone: drops all bytes and awaited replies. trouble() stays.
+  // The connection is gone: drops bytes and awaited replies. trouble() stays.
   void clear();
-  // The connection cannot be used from here on. The first reason is kept.
+  // The connection is useless from now on. The first reason is kept.
   void fail(std::string why) {
     if (trouble_.empty()) trouble_ = std::move(why);
   }
@@ -99,8 +99,8 @@ class CommandPipeline {
 
   // ---- Commands ----
 
-  // Each command to the upstream begins here: its reply is awaited from now on. The caller writes
-  // so many words.
+  // Begins each command to the upstream, and awaits its reply from now on. The caller writes
+  // `words` words.
   proto::CommandWriter begin(const AwaitedReply& awaited, std::size_t words) {
     awaited_.push_back(awaited);
     awaited_.back().sent = now_;
@@ -108,16 +108,16 @@ class CommandPipeline {
     writer.begin(words);
     return writer;
   }
-  // The same for a command that has all its words.
+  // The same, and writes these words.
   void send(const AwaitedReply& awaited, std::initializer_list<std::string_view> words);
   // LEAVE: the last command of a connection.
   void leave();
   bool has_sent_leave() const { return has_sent_leave_; }
   // Whether no reply is awaited.
   bool is_idle() const { return awaited_.empty(); }
-  // The command that was sent last; null: its reply has come, and no other is awaited.
+  // The last command that was sent; null: no reply is awaited.
   const AwaitedReply* last() const { return awaited_.empty() ? nullptr : &awaited_.back(); }
-  // The command whose reply this is, which is awaited no more. None: no reply is awaited.
+  // A reply has come: removes and returns its command. None: no reply is awaited.
   std::optional<AwaitedReply> answered() {
     if (awaited_.empty()) return std::nullopt;
     const AwaitedReply awaited = awaited_.front();
@@ -144,10 +144,10 @@ class CommandPipeline {
   proto::OutputBuffer output_;
   std::deque<AwaitedReply> awaited_;
   bool has_sent_leave_ = false;
-  // The upstream's silence counts from then: it sent bytes, or took some of many that wait, or this
-  // process was paused.
+  // The upstream's silence counts from then: it sent bytes, or took some of many waiting bytes, or
+  // this process was paused.
   Nanoseconds silent_since_{};
-  bool was_late_ = false;  // with a check for silence, since bytes came last
+  bool was_late_ = false;  // check_silence() was called late once since the last bytes came
 };
 
 }  // namespace locksley::daemon

@@ -14,8 +14,8 @@
 
 namespace locksley::daemon {
 
-// The attempts to connect, one after the other: the address of the next one, at once or after a
-// pause, and for how long all have been refused because the upstream has no handler of the link.
+// The attempts to connect, one after the other: the next address, at once or after a pause, and
+// since when all attempts have been refused because the upstream has no handler of the link.
 // README.md has the order of addresses, and the pauses.
 //
 // A member of the link; one thread; nothing blocks or fails.
@@ -26,24 +26,24 @@ class ConnectionAttempts {
   ConnectionAttempts(const std::vector<client::Address>& addresses, client::Route::Reach reach,
                      std::uint64_t seed, Nanoseconds now);
 
-  // Of the next attempt, or of the connection.
+  // The address of the next attempt, or of the connection.
   const client::Address& address() const { return route_.current(); }
   bool has_other_addresses() const { return route_.is_list(); }
   // When the next attempt is due, while there is no connection.
   Nanoseconds next_at() const { return next_at_; }
 
-  // The result of an attempt, or of the connection that it made.
+  // How an attempt ended, or the connection that it made.
   struct Outcome {
     std::string_view trouble;
     bool has_joined = false;
-    bool holds_leases = false;  // so the pause is short: the upstream keeps them for some seconds
+    bool holds_leases = false;  // then the pause is short: the upstream keeps the leases for some seconds
   };
-  // Chooses the next attempt.
+  // The attempt, or its connection, has ended: chooses the next attempt.
   void ended(const Outcome& outcome, Nanoseconds now);
   // JOIN has succeeded, and its reply named other daemons of the cluster.
   void joined(const std::vector<std::string>& others);
-  // This attempt is refused because the upstream has no handler of the link. Since when all
-  // attempts have been refused so.
+  // This attempt is refused because the upstream has no handler of the link. Returns since when all
+  // attempts have been refused for this reason.
   Nanoseconds refused_for_handlers(Nanoseconds now);
 
  private:
@@ -54,9 +54,10 @@ class ConnectionAttempts {
   client::Backoff backoff_;
   client::Route route_;
   Nanoseconds next_at_;
-  // The first of the last attempts, if all of these ended with refused_for_handlers().
+  // When the last unbroken series of refused_for_handlers() began; none: the last attempt ended
+  // otherwise.
   std::optional<Nanoseconds> without_handlers_since_;
-  bool is_without_handlers_ = false;  // this attempt has ended so
+  bool is_without_handlers_ = false;  // this attempt was refused_for_handlers()
 };
 
 }  // namespace locksley::daemon

@@ -16,31 +16,31 @@ namespace locksley::daemon {
 
 // A lease of this process. Plain data of the link.
 struct HeldLease {
-  // kReady: its jobs have not begun. kEnded: the link has got all results that this process will
-  // have.
+  // kReady: its jobs have not begun. kEnded: the link has all results that this process will
+  // produce.
   enum class State : std::uint8_t { kReady, kRunning, kEnded };
 
   LeaseKey key = 0;
   State state = State::kReady;
-  std::string name;    // on the wire; empty: the connection on which it had one is gone
+  std::string name;    // on the wire; empty: the connection on which it had a name is gone
   std::string former;  // its last name on an earlier connection
   std::uint64_t batch = 0;
-  std::uint32_t attempt = 1;  // for RECLAIM: each restart of the upstream makes it one higher
-  IndexRange range;           // without the jobs that were withdrawn at its end
-  // The jobs that the last RECLAIM left it, in ascending order; results of others are dropped.
-  // Empty: all.
+  std::uint32_t attempt = 1;  // for RECLAIM: each restart of the upstream increases it by one
+  IndexRange range;           // without the jobs withdrawn at its end
+  // The jobs that it still had after the last RECLAIM, ascending; results of other jobs are
+  // dropped. Empty: all jobs.
   std::vector<IndexRange> held;
   std::uint32_t slot = 0;
   LeasedJobs jobs;            // while it is ready
   bool has_timeout = false;   // its jobs have one
   Nanoseconds began{};        // when its jobs were given to the host
-  std::uint64_t settled = 0;  // jobs whose results the link has
-  bool is_lost = false;       // the upstream has taken it back, or refuses it: no result of it counts
+  std::uint64_t settled = 0;  // jobs of which a result was given to the link
+  bool is_lost = false;       // the upstream has taken it back, or refuses it: its results no longer count
   bool is_stopping = false;   // the host was told to stop it
-  bool must_yield = false;    // it has ended, and jobs without a result are to be handed back
+  bool must_yield = false;    // it has ended, and must hand back its jobs without a result
   // The NOTE to be sent before the next result: its words after the lease's name.
   std::vector<std::string> last_news;
-  // Its results that are not acknowledged: keys of UnacknowledgedResults, ascending.
+  // Its unacknowledged results: keys of UnacknowledgedResults, ascending.
   std::vector<std::uint64_t> results;
 };
 
@@ -51,7 +51,7 @@ struct UpstreamSlot {
   LeaseKey running = 0;      // 0: none
   LeaseKey ready = 0;        // the same
   std::uint32_t claims = 0;  // CLAIMs that name it and are not answered
-  // Leases that have ended here before, and which are being reclaimed to hand in their results.
+  // Leases that ended here earlier, and are being reclaimed to hand in their results.
   std::uint32_t reclaims = 0;
 
   std::uint32_t leases() const { return (running != 0 ? 1U : 0U) + (ready != 0 ? 1U : 0U); }

@@ -1,4 +1,4 @@
-// The content of a NOTE to the upstream about one job. A value; any thread, and nothing blocks.
+// The content of a NOTE about one job. A value; any thread, and nothing blocks.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace locksley::daemon {
 
-// The news of a leased job in a NOTE to the upstream: the changes since the last NOTE.
+// The news of one job of a lease for a NOTE to the upstream: what has changed since the last NOTE.
 struct JobNews {
   std::optional<std::uint32_t> progress = {};
   std::optional<std::string> note = {};

@@ -1,4 +1,4 @@
-// BEAT: the reports to the upstream about leases that run, and about those that wait here.
+// BEAT: reports to the upstream on leases that run, and on leases that wait here.
 #pragma once
 
 #include <chrono>
@@ -14,14 +14,14 @@
 
 namespace locksley::daemon {
 
-// Says with BEAT, now and then, which job of each lease is the next to start. These BEATs come too
-// rarely for a lease that waits here behind other jobs, while idle machines could run its jobs. So
-// it checks each lease kLook after its begin, and sends a BEAT if none of its jobs has begun, once
-// for each lease; and another one when one of them has begun, because the upstream counts a loss
-// only for jobs that have begun as far as it knows.
+// Regularly sends a BEAT with the next job to start of each lease. These BEATs come too rarely for
+// a lease that waits here behind other jobs, while idle machines could run its jobs. So it checks
+// each lease once, kLook after its begin, and sends a BEAT if none of its jobs has begun; and
+// another BEAT when one of them has: if this worker is lost, the upstream counts losses only for
+// jobs that it knows to have begun.
 //
 // A member of the link, and used by its parts; one thread; nothing blocks or fails. It decides when
-// a BEAT is due; the link, whose phase it does not know, calls it.
+// a BEAT is due; the link calls it in the phases in which it may send.
 class LeaseBeats {
  public:
   LeaseBeats(UpstreamHost& host, LeaseTable& leases, CommandPipeline& pipeline)
@@ -29,15 +29,14 @@ class LeaseBeats {
   LeaseBeats(const LeaseBeats&) = delete;
   LeaseBeats& operator=(const LeaseBeats&) = delete;
 
-  // A guess: jobs begin within microseconds where a slot is free, and a person hardly notices so
-  // long a pause.
+  // A guess: jobs begin within microseconds if a slot is free, and a person hardly notices a pause
+  // of this length.
   static constexpr std::chrono::milliseconds kLook{50};
-  // The longest pause between checks whether a waiting lease has begun. The checks start as often
-  // as kLook, and become rarer while none begins: the pause is a sixteenth of the time that the
-  // last lease has waited. Guesses.
+  // Waiting leases are checked as often at first, and less often while none begins: after a
+  // sixteenth of the time that the last one has waited, but at least this often. Guesses.
   static constexpr std::chrono::seconds kSeldomLook{1};
 
-  // JOIN has succeeded: from one BEAT to the next.
+  // JOIN has succeeded. `every`: from one BEAT to the next.
   void joined(Nanoseconds every);
   // A lease has come.
   void came(const HeldLease& lease);
@@ -46,26 +45,26 @@ class LeaseBeats {
   // A lease has ended. Nearly every lease ends before its check is due, and then needs no timer.
   void drop_ended_looks();
 
-  // When the owner calls advance(); none: no lease needs a report.
+  // When advance() is to be called; none: there is no lease to report.
   std::optional<Nanoseconds> next_beat() const;
   // Sends the BEAT that is due.
   void advance();
   // When the owner calls check_leases().
   std::optional<Nanoseconds> next_check() const;
-  // Checks the leases whose check is due. True: there is news for a BEAT.
+  // Checks the leases that are due. True: there is news for a BEAT.
   bool check_leases();
   // Sends the news; the next BEAT counts from now on.
   void beat_now();
 
  private:
-  // The most from one BEAT to the next, while a lease's jobs have a time-out: the upstream ends a
-  // job 2 s after it, counted from the last BEAT which says that no job of the lease has begun.
+  // The longest interval of BEATs while a lease's jobs have a time-out: the upstream ends a job 2 s
+  // after its time-out, counted from the last BEAT which says that no job of the lease has begun.
   static constexpr Nanoseconds kBeatsOfTimeouts = std::chrono::seconds(1);
 
   void beat();
   // From one BEAT to the next. O(leases).
   Nanoseconds interval() const;
-  // Checks the leases that wait, if that is due. True: one has begun.
+  // Checks the waiting leases, if that is due. True: one has begun.
   bool look_at_waiting();
 
   UpstreamHost& host_;
@@ -74,11 +73,11 @@ class LeaseBeats {
 
   Nanoseconds beat_every_{};
   Nanoseconds beat_at_{};
-  // Since when the host has them: within the last kLook.
+  // Leases that the host got within the last kLook, and when.
   std::deque<std::pair<LeaseKey, Nanoseconds>> new_leases_;
-  // Those of which a BEAT has said that none of their jobs has begun, and when.
+  // Leases of which a BEAT has said that none of their jobs has begun, and when.
   std::vector<std::pair<LeaseKey, Nanoseconds>> waiting_;
-  Nanoseconds waiting_look_at_{};  // when they are looked at next
+  Nanoseconds waiting_look_at_{};  // when they are checked next
 };
 
 }  // namespace locksley::daemon

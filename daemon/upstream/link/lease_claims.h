@@ -14,9 +14,9 @@
 
 namespace locksley::daemon {
 
-// Sends CLAIMs for slots that have room, several at once while leases come faster than they end,
-// of which the last one waits at the upstream. Reads the leases that come, and puts each into its
-// slot. README.md has which slot comes first, and when a CLAIM is put off.
+// Sends CLAIMs for slots that have room: several at once while leases come faster than they end;
+// the last of them waits at the upstream. Reads the leases that come, and puts each into its slot.
+// README.md has which slot comes first, and when a CLAIM is put off.
 //
 // A member of the link; one thread; nothing blocks. Invalid replies end in CommandPipeline::fail().
 class LeaseClaims {
@@ -29,12 +29,12 @@ class LeaseClaims {
 
   // True after a lease that came when the upstream had had no job for a while, until claim().
   bool puts_off() const { return puts_off_; }
-  // Asks for leases, unless the upstream drains or has just refused. `is_allowed`: else nothing is
-  // put off any more, and nothing claimed.
+  // Asks for leases, unless the upstream drains or has just refused. If not `is_allowed`, claims
+  // nothing, and ends a put-off.
   void claim(bool is_allowed);
   // The lease that the reply of a CLAIM brought, ready in its slot; null: none.
   HeldLease* on_reply(const AwaitedReply& awaited, ReplyCursor reply, std::string_view bytes);
-  // It lets this connection have no more leases.
+  // The upstream gives this connection no more leases.
   void upstream_drains() { upstream_drains_ = true; }
   void connection_lost();
   // When flush() is to be called to claim again after a pause.

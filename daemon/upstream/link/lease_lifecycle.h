@@ -1,4 +1,4 @@
-// What happens to a lease: it begins, is cut or stopped, ends, goes back, or is lost.
+// The life of a lease: it begins, is cut or stopped, ends, goes back, or is lost.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace locksley::daemon {
 
 // Takes each lease through its states (HeldLease::State). Gives its jobs to the host, obeys the
-// upstream's orders, hands back jobs without a result with YIELD, and forgets a lease that is over:
+// upstream's orders, hands back jobs without a result by YIELD, and forgets a lease that is over:
 // all its results are acknowledged, or it is lost.
 //
 // A member of the link, and used by its parts; one thread; nothing blocks. Invalid replies end in
@@ -31,39 +31,39 @@ class LeaseLifecycle {
 
   // ---- Running ----
 
-  // The ready lease of the slot begins, if no other runs there.
+  // Begins the ready lease of the slot, if no other runs there.
   void begin_ready(std::uint32_t slot);
-  // The lease will have no more results: jobs without a result go back.
+  // The lease will have no more results: hands back its jobs without a result.
   void ended(LeaseKey lease);
-  // The lease that ended last: whether it was over so soon that the results of the next one are
-  // worth waiting for.
+  // Whether the lease that ended last was so short that it is worth waiting for the results of the
+  // next one.
   bool was_last_short() const { return last_was_short_; }
 
   // ---- Going back ----
 
-  // Jobs from `at` on that have not started go back.
+  // Hands back the jobs from `at` on that have not started.
   void cut(HeldLease& lease, std::uint64_t at);
   void stop(HeldLease& lease);
-  // A ready lease goes back whole.
+  // Hands back the whole of a ready lease.
   void give_back(HeldLease& lease);
-  // YIELD of the jobs from `from` on; of all that are left.
+  // Sends YIELD for the jobs from `from` on; none: for all that are left.
   void yield(HeldLease& lease, std::optional<std::uint64_t> from);
   // Hands back the remaining jobs of a lease that has ended, once all its results are sent.
   void yield_rest(HeldLease& lease);
-  // The upstream has taken it back: its jobs stop, and its results are dropped.
+  // The upstream has taken the lease back: stops its jobs, and drops its results.
   void lose(HeldLease& lease);
 
   // ---- All leases ----
 
-  // What has not started goes back.
+  // Hands back the jobs that have not started.
   void drain();
-  // Those that run are asked to stop.
+  // Asks running leases to stop.
   void stop_all();
   void lose_all();
-  // Drops all leases and their state.
+  // Forgets all leases: the link no longer handles them.
   void forget_all();
-  // Leases that went back to the upstream with the connection, and have no result to hand in, are
-  // forgotten. `keeps_ready`: those that have not begun are kept, to be reclaimed.
+  // Forgets the leases that went back to the upstream with the connection and have no result to
+  // hand in. `keeps_ready`: keeps leases that have not begun, to reclaim them.
   void connection_lost(bool keeps_ready);
 
   // ---- Replies ----

@@ -1,4 +1,4 @@
-// RECLAIM: the leases that the link held on the connection before.
+// RECLAIM: the leases that the link held on the previous connection.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@
 
 namespace locksley::daemon {
 
-// After each JOIN: asks for the leases that this process still holds, as many at once as slots have
-// room for. A lease that the upstream gives back goes on, with the jobs that it still has, and its
-// results are handed in; one that it refuses is lost.
+// After each JOIN, asks for the leases that this process still holds, as many at once as slots have
+// room for. If the upstream grants a lease, the lease goes on with the jobs that it still has, and
+// its results are handed in. If the upstream refuses it, the lease is lost.
 //
 // A member of the link; one thread; nothing blocks. Invalid replies end in CommandPipeline::fail().
 class LeaseReclaims {
@@ -49,7 +49,7 @@ class LeaseReclaims {
 
   std::deque<LeaseKey> to_reclaim_;
   std::size_t reclaims_out_ = 0;
-  bool names_leases_ = true;  // this upstream takes RECLAIM with LEASE, as far as is known
+  bool names_leases_ = true;  // this upstream accepts RECLAIM with LEASE, as far as is known
   std::uint64_t reclaimed_leases_ = 0;
 };
 

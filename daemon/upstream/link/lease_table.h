@@ -14,12 +14,12 @@
 
 namespace locksley::daemon {
 
-// Which leases there are, which name each has on this connection, and which slots they take.
-// LeaseLifecycle decides what happens to a lease.
+// Which leases exist, which name each has on this connection, and which slots they take.
+// LeaseLifecycle decides what happens to them.
 //
 // A member of the link, and used by its parts; one thread; nothing blocks or fails. A reference to
-// a lease is good until forget(). Memory: two leases a slot, and leases whose results the upstream
-// has not acknowledged.
+// a lease is valid until forget(). Memory: two leases for each slot, and leases whose results the
+// upstream has not acknowledged.
 class LeaseTable {
  public:
   using Leases = std::unordered_map<LeaseKey, HeldLease>;
@@ -34,7 +34,7 @@ class LeaseTable {
   const Leases& all() const { return leases_; }
   // For a loop that forgets leases.
   std::vector<LeaseKey> keys() const;
-  // Null: it is held no more.
+  // Null: the link no longer holds it.
   HeldLease* find(LeaseKey key);
   HeldLease* find(std::string_view name);
   HeldLease& at(LeaseKey key) { return leases_.at(key); }
@@ -54,7 +54,7 @@ class LeaseTable {
 
   std::span<UpstreamSlot> slots() { return slots_; }
   UpstreamSlot& slot(std::uint32_t number) { return slots_[number]; }
-  // The lease neither runs nor is ready there any more.
+  // The lease neither runs nor is ready in its slot any more.
   void clear_slot(const HeldLease& lease);
   // Leases that are ready or run.
   std::uint64_t in_slots() const { return in_slots_; }

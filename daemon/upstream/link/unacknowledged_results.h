@@ -26,40 +26,39 @@ struct KeptResults {
 };
 
 // Keeps results, sends them with SETTLE as soon as their lease has a name, and once more after a
-// RECLAIM. Each run is cut into parts that the upstream takes.
+// RECLAIM. Cuts each run into parts that the upstream accepts.
 //
 // A member of the link, and used by its parts; one thread; nothing blocks or fails. Memory: the
-// results, bytes() of them; the link claims nothing while these are too many.
+// bytes() of the results; the link claims nothing while these are too many.
 class UnacknowledgedResults {
  public:
   explicit UnacknowledgedResults(CommandPipeline& pipeline) : pipeline_(pipeline) {}
   UnacknowledgedResults(const UnacknowledgedResults&) = delete;
   UnacknowledgedResults& operator=(const UnacknowledgedResults&) = delete;
 
-  // The longest output that the upstream takes; 0: not known.
+  // The longest output that the upstream accepts; 0: not known.
   void set_longest_output(std::uint64_t bytes) { longest_output_ = bytes; }
-  // Keeps those results of a run whose jobs the lease holds, and sends them if the lease has a
+  // Keeps the results of a run for the jobs that the lease holds, and sends them if the lease has a
   // name.
   void keep(HeldLease& lease, KeptResults&& run);
-  // Sends the lease's results that were not acknowledged, of jobs that it still holds. How many
-  // jobs these are.
+  // Sends the lease's unacknowledged results of jobs that it still holds. Returns how many jobs.
   std::uint64_t hand_in(HeldLease& lease);
-  // NOTE, with its words after the lease's name.
+  // Sends a NOTE with these words after the lease's name.
   void send_note(const HeldLease& lease, const std::vector<std::string>& words);
 
-  // The run goes: it is acknowledged, or refused. `lease`: null if it is held no more. How many
-  // jobs the run had; none: it has gone before.
+  // Drops a run that is acknowledged or refused. `lease`: null if it is no longer held. Returns how
+  // many jobs the run had; none: it was dropped before.
   std::optional<std::uint64_t> drop(HeldLease* lease, std::uint64_t id);
   void drop_all_of(HeldLease& lease);
-  // Sent results have to be sent again.
+  // Sent results must be sent again.
   void connection_lost();
 
   std::uint64_t bytes() const { return bytes_; }
   std::uint64_t jobs() const;  // O(runs)
 
  private:
-  // As keep() for a run whose jobs the lease holds: in parts that the upstream takes. A job with a
-  // longer output has failed.
+  // As keep() for a run whose jobs the lease holds: in parts that the upstream accepts. A job whose
+  // output is too long counts as failed.
   void keep_held(HeldLease& lease, KeptResults&& run);
   void keep_part(HeldLease& lease, KeptResults&& part);
   void send(const HeldLease& lease, std::uint64_t id);

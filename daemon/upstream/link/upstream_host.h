@@ -1,4 +1,4 @@
-// What the link to the upstream daemon needs of the code that runs jobs.
+// The functions of the code that runs jobs, which the link to the upstream daemon calls.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace locksley::daemon {
 
-// A lease in this process. Not 0; never used again; it stays the same when the lease gets another
-// name in RECLAIM.
+// The number of a lease in this process. Not 0; never used again; it stays the same when the lease
+// gets another name in RECLAIM.
 using LeaseKey = std::uint64_t;
 
 // Runs the jobs of leases. The interface of the link (daemon/upstream/link/upstream_link.h); a test
@@ -21,14 +21,13 @@ class UpstreamHost {
 
   // The jobs are to run now. False: they cannot, and the link hands them back.
   virtual bool begin(LeaseKey lease, LeasedJobs jobs) = 0;
-  // Other workers want the jobs from `at` on that have not started. Returns the index from which on
-  // jobs have left the lease, at least `at`; the end of the lease or higher if none has. These will
-  // neither run nor be reported.
+  // Other workers want the jobs from `at` on that have not started. Jobs from the returned index
+  // on, which is at least `at`, have left the lease: they will neither run nor be reported. The end
+  // of the lease or higher: none has left.
   virtual std::uint64_t withdraw(LeaseKey lease, std::uint64_t at) = 0;
-  // No more jobs of the lease are to start; those that run end as they would have ended. ended()
-  // follows.
+  // No more jobs of the lease are to start; running jobs end by themselves. ended() follows.
   virtual void finish(LeaseKey lease) = 0;
-  // The same, and those that run should stop.
+  // The same, and running jobs should stop.
   virtual void stop(LeaseKey lease) = 0;
   // The lowest index that has not started. A hint.
   virtual std::uint64_t next(LeaseKey lease) = 0;

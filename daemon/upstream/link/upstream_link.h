@@ -44,19 +44,19 @@ struct UpstreamLinkOptions {
   std::vector<std::string> handlers;
   // How long their programs may take to end after the time-out of a job.
   std::chrono::milliseconds grace{0};
-  static constexpr std::chrono::milliseconds kMostGrace = std::chrono::minutes(10);  // that is told
+  static constexpr std::chrono::milliseconds kMostGrace = std::chrono::minutes(10);  // that JOIN may tell
   std::uint64_t max_kept_bytes = std::uint64_t{1} << 30;  // results that are not acknowledged
   std::uint64_t seed = 1;                                 // of the random part of the back-off
   // How long a CLAIM waits at the upstream: shorter than the time-outs of proxies. A guess.
   std::chrono::milliseconds block = std::chrono::minutes(1);
   // From the connection to the reply of JOIN. A guess.
   std::chrono::milliseconds join_timeout = std::chrono::seconds(10);
-  // From then on: how long the upstream may send nothing while a reply is due. Much longer than a
-  // disk keeps SETTLE waiting. A guess.
+  // After JOIN: how long the upstream may send nothing while a reply is due. Much longer than a
+  // disk delays a SETTLE. A guess.
   std::chrono::milliseconds reply_timeout = std::chrono::seconds(30);
 };
 
-// Counters, and how much is held now.
+// Counters, and the numbers of what is held now.
 struct UpstreamLinkStats {
   std::uint64_t leases = 0;      // that are ready or run
   std::uint64_t kept_bytes = 0;  // of results that are not acknowledged
@@ -67,7 +67,7 @@ struct UpstreamLinkStats {
   std::uint64_t yielded_jobs = 0;  // handed back
   std::uint64_t reclaimed_leases = 0;
   std::uint64_t lost_leases = 0;
-  // Dropped because the upstream has no handlers for them any more; all of these leases are lost:
+  // Dropped because the upstream no longer has their handlers; all these leases are lost:
   std::uint64_t dropped_leases = 0;
   std::uint64_t dropped_jobs = 0;   // of which a result was kept
   std::uint64_t dropped_bytes = 0;  // of these results
@@ -84,20 +84,20 @@ struct UpstreamLinkStats {
 //
 // README.md has the states, and the order in which addresses are tried. The host is called inside
 // these calls; it reports by settle() and ended(). Losing the connection loses no result: the link
-// keeps results that were not acknowledged, and sends them again after RECLAIM, unless the upstream
-// has another store, or no handlers for the link any more. So the upstream records each index at
-// most once, and each index that it has leased to this process ends, or goes back.
+// keeps what was not acknowledged, and sends it again after RECLAIM, unless the upstream has
+// another store, or no handlers for the link any more. So the upstream records each index at most
+// once, and each leased index ends, or goes back.
 //
 // Owned by the code that has the socket; the host outlives it. One thread; nothing blocks. `now` is
 // any clock that does not go back. Whatever the upstream sends, the worst outcome is is_broken();
-// trouble() says why. Memory: two leases a slot, and kept results, of which at most max_kept_bytes
-// when new leases are claimed.
+// trouble() says why. Memory: two leases for each slot, and kept results. New leases are claimed
+// only while those are at most max_kept_bytes.
 //
-// It connects, joins, drains and leaves, and gives each reply and each order to the part that it
-// concerns; the parts hold the state of leases and results.
+// This class connects, joins, drains and leaves, and passes each reply and order to the part
+// concerned; the parts hold the leases and results.
 class UpstreamLink {
  public:
-  // Bytes of output that the upstream has not taken, above which news of running jobs waits: a
+  // News of running jobs waits while the upstream has not taken more bytes of output than this. A
   // guess.
   static constexpr std::size_t kMostUnsent = std::size_t{1} << 20;
 
@@ -112,10 +112,10 @@ class UpstreamLink {
   bool wants_connection(Nanoseconds now) const {
     return phase_ == Phase::kDown && !is_done() && now >= attempts_.next_at();
   }
-  // Where to connect, and as whom; while there is a connection, its other end.
+  // Where to connect, and as which user; while there is a connection, its other end.
   const client::Address& address() const { return attempts_.address(); }
-  // Whether there are other addresses to try: one that does not answer should not be waited for
-  // long.
+  // Whether there are other addresses to try: then the owner should not wait long for one that does
+  // not answer.
   bool has_other_addresses() const { return attempts_.has_other_addresses(); }
   // The connection is made, and has sent nothing.
   void connected(Nanoseconds now);
@@ -128,22 +128,21 @@ class UpstreamLink {
   proto::OutputBuffer& output() { return pipeline_.output(); }
   // The connection took the first `bytes` of output(), which are gone from it.
   void sent(std::size_t bytes, Nanoseconds now) { pipeline_.sent(bytes, now); }
-  // Whether the connection cannot be used any more: then the owner closes it, and calls
-  // disconnected().
+  // The connection is useless: the owner must close it, and call disconnected().
   bool is_broken() const { return !trouble().empty() && phase_ != Phase::kDown; }
   bool is_joined() const { return phase_ == Phase::kReclaiming || phase_ == Phase::kServing; }
-  // The upstream's properties at the last JOIN; default values before the first. While there is a
-  // connection without a JOIN, no handler is not_served.
+  // The reply to the last JOIN; empty before the first. While there is a connection without a JOIN,
+  // `not_served` is empty.
   const JoinReply& joined() const { return joined_; }
   // Why there is no connection, or why it is broken; empty: nothing is wrong.
   const std::string& trouble() const { return pipeline_.trouble(); }
-  // Whether the trouble is that the upstream sends something else than RESP3.
+  // Whether the trouble is that the upstream does not send RESP3.
   bool is_not_resp3() const { return pipeline_.is_not_resp3(); }
 
   // ---- Results ----
 
-  // Jobs first, first + 1, … of the lease ended so. `outputs`: bulk strings, encoded, `count` of
-  // them. At most once for each index, and none that was withdrawn. Ignored if the lease is lost.
+  // The jobs first, first + 1, … of the lease ended with `status`. `outputs`: `count` encoded bulk
+  // strings. At most once for each index, and for no withdrawn one. Ignored if the lease is lost.
   void settle(LeaseKey lease, JobStatus status, std::uint64_t first, std::uint64_t count, std::string outputs,
               Nanoseconds now);
   // As the functions of LeaseSink.
@@ -151,26 +150,25 @@ class UpstreamLink {
   void keep_last_news(LeaseKey lease, std::uint64_t index, const JobNews& news);
   // The lease will have no more results: jobs without a result go back.
   void ended(LeaseKey lease, Nanoseconds now);
-  // After a series of calls: asks for more leases, unless that is put off.
+  // Call it after a series of calls: asks for more leases, unless that is put off.
   void flush(Nanoseconds now);
-  // True after a lease that came when the upstream had had no job for a while. So the next CLAIM is
-  // not urgent, and goes in one message with the results of this lease, or by claim_put_off(). The
-  // caller calls that once it has nothing else to do, and soon in any case, because other slots may
-  // be idle until then.
+  // True after a lease that came when the upstream had had no job for a while: then the next CLAIM
+  // is not urgent, and goes with the results of this lease, in one message. Or claim_put_off()
+  // sends it: the caller calls that when it has nothing else to do, and soon in any case, because
+  // other slots may be idle until then.
   bool puts_off_claims() const { return claims_.puts_off(); }
-  // And the results with which they would go are expected soon, as the last lease was short.
+  // The same, and results to send them with are expected soon, as the last lease was short.
   bool expects_results_soon() const { return puts_off_claims() && lifecycle_.was_last_short(); }
   void claim_put_off(Nanoseconds now);
 
   // ---- The end ----
 
-  // Claims nothing more, hands back jobs that have not started, and leaves when the others are
+  // Claims nothing more, hands back the jobs that have not started, and leaves when the rest is
   // settled.
   void drain(Nanoseconds now);
   // The same, and running jobs are asked to stop.
   void stop(Nanoseconds now);
-  // The same, and running jobs are given up: LEAVE hands them back, and their later results are
-  // dropped.
+  // The same, and gives up running jobs: LEAVE hands them back, and drops results that come later.
   void leave(Nanoseconds now);
   // After drain() or stop(): nothing is held, and the upstream knows all results.
   bool is_done() const { return is_draining_ && leases_.empty() && (has_left_ || phase_ == Phase::kDown); }
@@ -183,7 +181,7 @@ class UpstreamLink {
   // The same for report_waiting(). BEATs come too rarely: while a lease waits here behind other
   // jobs, idle machines could run its jobs.
   std::optional<Nanoseconds> next_check() const { return beats_.next_check(); }
-  // Sends a BEAT if such a lease still waits, or waits no more; LeaseBeats says when.
+  // Sends a BEAT if such a lease still waits, or no longer waits; LeaseBeats says when.
   void report_waiting(Nanoseconds now);
 
   UpstreamLinkStats stats() const;
@@ -205,20 +203,19 @@ class UpstreamLink {
   void on_hello(ReplyCursor reply);
   void send_join();
   void on_join(ReplyCursor reply);
-  // The upstream has refused JOIN because it has no handler of this link for it. While draining: if
-  // it has given no other answer for the length of a lease, all leases are lost, with their
-  // results.
+  // The upstream has refused JOIN because it has no handler of this link. While draining: if it has
+  // answered only this for the length of a lease, all leases are lost, with their results.
   void on_no_handlers();
 
   const UpstreamLinkOptions options_;
 
   Phase phase_ = Phase::kDown;
   Nanoseconds join_until_{};
-  bool tells_grace_ = true;  // this upstream takes JOIN with GRACE, as far as is known
+  bool tells_grace_ = true;  // this upstream accepts JOIN with GRACE, as far as is known
   JoinReply joined_;
   bool is_draining_ = false;
   bool has_left_ = false;
-  UpstreamLinkStats stats_;  // without the counters of the parts
+  UpstreamLinkStats stats_;  // without the counts of the parts
 
   // The parts. Each refers to some of those before it, and to none after it.
   ConnectionAttempts attempts_;

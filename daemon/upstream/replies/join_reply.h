@@ -1,4 +1,4 @@
-// The reply to JOIN: the upstream's properties, for a worker that has joined.
+// The reply to JOIN: facts about the upstream for a worker that has joined.
 #pragma once
 
 #include <chrono>
@@ -11,23 +11,23 @@
 
 namespace locksley::daemon {
 
-// A value.
+// A plain value.
 struct JoinReply {
   // From one BEAT to the next.
   std::chrono::milliseconds beat{};
   // How long the upstream waits for bytes of this worker before it gives its jobs to others.
   std::chrono::milliseconds lease{};
-  std::uint64_t longest_output = 0;  // that the upstream takes; 0: not said
-  // The name of the store whose batches are leased; empty: not said.
+  std::uint64_t longest_output = 0;  // that the upstream accepts; 0: not in the reply
+  // The name of the store whose batches are leased; empty: not in the reply.
   std::string store;
   std::vector<std::string> addresses;  // of other daemons of the cluster
-  // Handlers that the upstream does not offer to remote workers, or to this user. It gives jobs of
-  // them as soon as it does.
+  // Handlers of this worker that the upstream does not offer to remote workers, or to this user. As
+  // soon as it does, it leases their jobs.
   std::vector<std::string> not_served;
 };
 
-// Reads the reply, which must be whole and no error. None: it is not a reply of JOIN. Values beyond
-// the known ones are ignored. Any thread; nothing blocks.
+// Reads the reply, which must be whole and not an error. None: it is not a reply of JOIN. Values
+// beyond the known ones are ignored. Any thread; nothing blocks.
 std::optional<JoinReply> read_join_reply(ReplyCursor reply);
 
 }  // namespace locksley::daemon

@@ -27,7 +27,7 @@ struct LeasedJobs {
   std::string trace;
   std::string id;  // of the batch, for people and programs
   std::string tenant;
-  std::string note;  // of the last attempt of its job, which is alone then; empty: none
+  std::string note;                         // of the last attempt of its only job; empty: none
   std::unique_ptr<PayloadSource> payloads;  // by index of the batch
 };
 
@@ -52,7 +52,7 @@ class LeasedPayloads final : public PayloadSource {
 };
 
 // Reads the reply of CLAIM, which must be whole, and neither an error nor null. The error says what
-// is wrong with it. Elements beyond the known ones are ignored.
+// is wrong with the reply. Elements beyond the known ones are ignored.
 std::expected<LeasedJobs, std::string> read_leased_jobs(std::string_view reply);
 
 }  // namespace locksley::daemon

@@ -26,7 +26,7 @@ class ReplyCursor {
     return rest_.starts_with('_') || rest_.starts_with("$-1") || rest_.starts_with("*-1");
   }
 
-  // A string of any form, an error's text too.
+  // A string of any form, or the text of an error.
   std::string_view text() {
     const ShortBulk bulk = read_short_bulk(rest_);
     const std::size_t size = std::size_t{bulk.header} + bulk.length + 2;
@@ -43,7 +43,7 @@ class ReplyCursor {
   }
   // How many values follow in an array, a set or a push; in a map, keys and values together.
   std::uint64_t array();
-  // Passes over the next value with all its elements.
+  // Skips the next value with all its elements.
   void skip();
   std::string_view rest() const { return rest_; }
 

@@ -18,12 +18,12 @@ namespace locksley::daemon {
 //   while (scanner.next(reply) == Status::kWhole) use(reply);
 //
 // Owned by one connection, one thread. Nothing blocks. Memory: a buffer that grows to the largest
-// reply, at most kMostBytes, and is given back after the next small one. After an invalid or a
-// larger reply, next() returns kInvalid until clear().
+// reply, at most kMostBytes, and is freed after the next small one. After an invalid or a larger
+// reply, next() returns kInvalid until clear().
 class ReplyScanner {
  public:
   enum class Status : std::uint8_t { kWhole, kNeedMore, kInvalid };
-  // Of one reply. A lease has at most 16 MiB of payloads, unless it is one job.
+  // The most bytes of one reply. A lease has at most 16 MiB of payloads, unless it is one job.
   static constexpr std::size_t kMostBytes = std::size_t{1} << 31;
   static constexpr std::size_t kLeastSpace = std::size_t{64} * 1024;
 
@@ -33,7 +33,8 @@ class ReplyScanner {
   void commit(std::size_t n) { written_ += n; }
   // The bytes of the next reply, with all its elements.
   Status next(std::string_view& reply);
-  // As new, without memory: for the next connection, or for good. Ends the space of prepare().
+  // Resets the scanner and frees its memory: for the next connection, or at the end. Invalidates
+  // the space of prepare().
   void clear();
 
  private:
@@ -41,7 +42,7 @@ class ReplyScanner {
   static constexpr std::size_t kMostLine = 64 * 1024;  // of an error's text; guess
   static constexpr std::size_t kIdleBytes = std::size_t{1} << 20;
 
-  // Passes over whole short strings, all but the last element of the innermost aggregate.
+  // Skips whole short strings, all but the last element of the innermost aggregate.
   void pass_short_bulks();
   // Scans one element at `at_`. kNeedMore: `wanted_` bytes must be there, if that is known.
   Status scan_element();

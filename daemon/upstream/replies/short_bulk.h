@@ -6,9 +6,10 @@
 
 namespace locksley::daemon {
 
-// "$7\r\n" or "$32\r\n": nearly all strings of a lease. All others are read by their line ends.
+// "$7\r\n" or "$32\r\n", the headers of nearly all strings of a lease. All others are read by their
+// line ends.
 struct ShortBulk {
-  std::uint32_t header = 0;  // its bytes; 0: this is no such header, or not all of it
+  std::uint32_t header = 0;  // its bytes; 0: not such a header, or an incomplete one
   std::uint32_t length = 0;  // of the string after it, which may not be whole
 };
 

@@ -25,7 +25,7 @@ Customer* Customers::find(const Tenant& tenant, std::string_view name) const {
 }
 
 Customer& Customers::make(Tenant& tenant, std::string_view name) {
-  // A user of batches in the store may be one that is not configured.
+  // Batches in the store may belong to a user that is not configured.
   if (!limits_->knows(tenant.name)) limits_->set_default(tenant.name, tenant.customer_terms);
   auto made = std::make_unique<Customer>(tenant, name, next_number_++);
   Customer& customer = *made;

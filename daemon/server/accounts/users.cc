@@ -49,8 +49,8 @@ GroupLimits limits_of(const config::User& user) {
           .start_interval = start_interval(user.rate.count, user.rate.period)};
 }
 
-// `short_lived`: how users share resources that have no limit for each user, because they are held
-// only for a moment.
+// `short_lived`: how users share resources that have no limit for each user, because users hold
+// them only for a moment.
 void set_limits(Account& account, const config::User& user, Account::Kind short_lived) {
   set_limit(account, Resource::kQueuedJobs, user.max_queued_jobs);
   set_limit(account, Resource::kQueuedBytes, user.max_queued_bytes);
@@ -68,7 +68,7 @@ void set_limits(Account& account, const config::User& user, Account::Kind short_
   account.set_limit(Resource::kUnsettledBytes, Account::kNoLimit, short_lived);
 }
 
-// Of the payloads for which memory has no room: a group of the store has no more than this.
+// Limit for payloads for which memory has no room: a group of the store has no more than this.
 constexpr std::uint64_t kLeastUnsettled = 128U << 20;  // guess: a second of a slow disk
 
 }  // namespace
@@ -99,8 +99,8 @@ void set_limits_of_all(Tenants& tenants, const config::Config& config) {
   }
   const std::uint64_t results = limits.max_result_bytes.count;
   all.set_result_limit(results);
-  // Where others have filled the memory of all, a user continues while it has no more than its part
-  // of an eighth, which is the same for each user: so users with few results continue.
+  // If others have filled the memory of all, a user continues while it has no more than an equal
+  // part of an eighth. So users with few results continue.
   const std::uint64_t spare = results / 8 / std::max<std::uint64_t>(tenants.all().size(), 1);
   for (Tenant& tenant : tenants.all())
     tenant.account.set_result_limit(tenant.account.results().limit(), spare);

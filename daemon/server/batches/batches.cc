@@ -23,13 +23,13 @@
 
 namespace locksley::daemon {
 
-// Each part may use those before it in the constructor, and those after it once all are there.
+// Each part may use earlier parts in its constructor, and later parts once all are constructed.
 struct Batches::Wiring {
   explicit Wiring(Parts parts_in);
   Wiring(const Wiring&) = delete;
   Wiring& operator=(const Wiring&) = delete;
 
-  // What follows when the news of some batches has been applied.
+  // Called after the news of some batches was applied.
   void after_changes() LOCKSLEY_REQUIRES(kIoThread);
 
   const Parts parts;
@@ -61,7 +61,7 @@ struct Batches::Wiring {
   Admission admission;
   Intake intake;
   SlicedWork evicting LOCKSLEY_GUARDED_BY(kIoThread);  // Retention::go_on_until()
-  // Destroys large objects on another thread. The last member: its work refers to the others.
+  // Destroys large objects. The last member, since these refer to the other members.
   Reader aside;
 };
 

@@ -34,7 +34,7 @@ std::expected<CustomerChanges::Removed, CustomerChanges::Refusal> CustomerChange
   Customers& customers = registry_.customers();
   const Customer* const known = customers.find(user, customer);
   if (known == nullptr || known->settings.is_empty()) {
-    // An earlier CUSTOMER DEL may wait for the disk: a success would say that it is done.
+    // An earlier CUSTOMER DEL may still wait for the disk; a success would claim that it is done.
     if (const std::string error = store_error(); !error.empty())
       return std::unexpected(
           fmt::format("STORE the disk cannot be written: the customer has no settings now, and may have them "
@@ -52,7 +52,7 @@ std::expected<CustomerChanges::Removed, CustomerChanges::Refusal> CustomerChange
 std::string CustomerChanges::store_error() const { return store_ == nullptr ? "" : store_->error(); }
 
 CustomerChanges::Refusal CustomerChanges::refusal_of_one_more(Tenant& user, std::string_view customer) const {
-  // What is set and deleted while nothing can be written stays in memory, by its name.
+  // While nothing can be written, customers that are set and deleted stay in memory by their names.
   if (const std::string error = store_error(); !error.empty()) {
     return fmt::format(
         "STORE the disk cannot be written, so no more customers get settings: nothing was set; "

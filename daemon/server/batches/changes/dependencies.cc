@@ -109,11 +109,11 @@ StartCondition Dependencies::resolve_restored(const AcceptedRow& row, bool is_ca
     const AcceptedRow::After& after = row.after[i];
     Wait wait{after.sequence, after.id, after.only_if_ok, changes.is_satisfied(i)};
     if (!wait.is_satisfied) {
-      // A batch that cannot be read counts as one that is not there.
+      // A batch that cannot be read counts as missing.
       const BatchRecord* const other = registry_.find(after.sequence).value_or(nullptr);
       if (other == nullptr) {
-        // A stored batch is forgotten only after its dependents were told of its end; so this one
-        // was in memory alone, or the store has refused it.
+        // A stored batch is forgotten only after its dependents were notified of its end. So this
+        // one was in memory alone, or the store has refused it.
         if (after.only_if_ok)
           condition.broken =
               fmt::format("the batch '{}' went with the daemon's memory, or was refused", after.id);

@@ -21,7 +21,7 @@ void Drain::begin(std::function<void()> on_idle) {
 
 void Drain::call_if_idle() {
   if (!on_idle_) return;
-  // A batch that was looked at may be busy now.
+  // A batch that was checked already may be busy now.
   search_.restart();
   if (is_searching_ || !look_for_busy()) return;
   is_searching_ = true;

@@ -15,7 +15,7 @@ namespace locksley::daemon {
 
 std::optional<Ticket> ForgetCommands::forget(BatchRecord& record, const User& by) {
   if (!record.is_over() || parts_.dependencies.is_notifying(record.sequence)) return std::nullopt;
-  // This thread may not have learned yet that it is over.
+  // This thread may not have applied the batch's end yet.
   parts_.apply_news(record);
   if (by.is_admin() && &parts_.registry.tenant_of(record) == &by.tenant())
     parts_.registry.admin_forgot(by.tenant(), record.id());

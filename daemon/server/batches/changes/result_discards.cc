@@ -23,14 +23,14 @@ void ResultDiscards::discard_rows(BatchRecord& record, std::uint64_t row, const 
                     status.discarded);
   }
   if (!record.is_stored() || record.stored.is_rejected) return;
-  // Rows before the place of a row that was discarded earlier are gone: the store passes over them.
+  // Rows that were discarded earlier are gone: the store skips them.
   parts_.stored.discard(record, {0, place.first_row});
   parts_.retention.results_discarded(record, status.result_bytes);
 }
 
 void ResultDiscards::discarder_seen(BatchRecord& record, Discarder which) {
   record.discarder.seen = now();
-  // It may have gone on while another thread read the page.
+  // The batch may have gone on while another thread read the page.
   record.discarder.has_all = which == Discarder::kHasAll && record.is_over();
   if (record.discarder.has_all && parts_.retention.returns_earlier(record)) parts_.relief.wait_for_readers();
 }

@@ -63,7 +63,7 @@ void ResultRelief::wait_for_readers() {
 }
 
 void ResultRelief::relieve_later(IoMailbox& mailbox) {
-  // One post that waits is enough.
+  // One pending post is enough.
   if (is_posted_.exchange(true)) return;
   mailbox.post([this] {
     kIoThread.assert_held();
@@ -74,7 +74,7 @@ void ResultRelief::relieve_later(IoMailbox& mailbox) {
 void ResultRelief::relieve() {
   is_posted_ = false;
   if (std::exchange(is_relieving_, true)) {
-    // An eviction that has not begun will see the change; one that has begun is repeated.
+    // An eviction that has not begun will see the change; a running one is repeated.
     must_repeat_ = evicting_.is_under_way();
     return;
   }

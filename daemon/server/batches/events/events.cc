@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kAllBatches = "batches";
 std::string channel_of(const BatchRecord& record) { return "batch:" + record.id(); }
 
-// What an event holds while it waits.
+// The bytes that a waiting event takes.
 std::uint64_t bytes_of(const ChannelEvent& event) {
   return sizeof event + event.channel.size() + event.message->size();
 }

@@ -37,7 +37,7 @@ void HandlerDirectory::set_held(std::string_view name, bool is_held) {
 const HandlerDirectory::Entry& HandlerDirectory::for_batch(const std::string& name) {
   if (const Entry* const known = find_any(name)) return *known;
   check(!entries_.empty(), "there is no lane for a batch of a handler that is missing");
-  // Any lane will do for it to wait in.
+  // The handler's batches may wait in any lane.
   return missing_
       .emplace(name, Entry{.handler = handler_of(name),
                            .lane = entries_.begin()->second.lane,
@@ -54,7 +54,7 @@ Handler& HandlerDirectory::handler_of(const std::string& name) {
 
 namespace {
 
-// Of the handlers that the user may use.
+// The names of the handlers that the user may use.
 std::vector<std::string> names_for(const HandlerDirectory& handlers, const User& by)
     LOCKSLEY_REQUIRES(kIoThread) {
   std::vector<std::string> names = handlers.names();
@@ -62,7 +62,7 @@ std::vector<std::string> names_for(const HandlerDirectory& handlers, const User&
   return names;
 }
 
-// What follows the error about the name; empty: no name is near.
+// The end of the error about the name; empty: no similar name exists.
 std::string guess(std::string_view name, const std::vector<std::string>& names) {
   const std::string near = config::nearest_name(name, names);
   return near.empty() ? near : fmt::format("; did you mean '{}'?", near);
@@ -71,7 +71,7 @@ std::string guess(std::string_view name, const std::vector<std::string>& names) 
 }  // namespace
 
 std::string forbidden_handler_error(const HandlerDirectory& handlers, const User& by, std::string_view name) {
-  // The guess does not depend on whether there is a handler of this name.
+  // The guess must not depend on whether a handler of this name exists.
   return no_handler_permission_error(by, name) +
          (is_opt_in(name) ? "" : guess(name, names_for(handlers, by)));
 }

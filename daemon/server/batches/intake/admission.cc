@@ -23,7 +23,8 @@ std::unexpected<Admission::Refusal> too_big(std::string_view what, std::uint64_t
   return std::unexpected(fmt::format("TOOBIG {} {}, and {} is {}", what, found, limit, most));
 }
 
-// The bytes of the payloads; of a range those of its pattern, which is all that is held.
+// The bytes of the payloads; for a range, the bytes of its pattern, since memory holds nothing
+// else.
 std::uint64_t bytes_of(const Admission::Demand& demand) {
   if (demand.range != nullptr && demand.range->pattern.text) return demand.range->pattern.text->size();
   return demand.payloads == nullptr ? 0 : demand.payloads->payload_bytes();
@@ -38,7 +39,8 @@ std::uint64_t longest_payload(const RangeJobs& range) {
   return range.pattern.text->size() - 2 * places + digits * places;
 }
 
-// What the record of a new batch takes, at most: it waits for all batches that its options name.
+// The most that the record of a new batch can take: if it waits for all batches that its options
+// name.
 std::uint64_t record_bytes_of(const Admission::Demand& demand) LOCKSLEY_REQUIRES(kIoThread) {
   return demand.options == nullptr
              ? 0
@@ -51,7 +53,7 @@ std::uint64_t row_bytes(const auto& options, const auto& after) {
   return Retention::kRowBytes + text_bytes(options, after);
 }
 
-// How many bytes the writes of the command take in the store, at most.
+// The most that the demand's writes take in the store.
 std::uint64_t stored_bytes_of(const Admission::Demand& demand) {
   if (!demand.is_stored) return 0;
   const std::uint64_t bytes = bytes_of(demand);
@@ -144,9 +146,9 @@ Admission::Admitted Admission::reserve(const Demand& demand) {
   if (auto fit = check_sizes(demand); !fit) return std::unexpected(std::move(fit.error()));
   if (auto fit = check_room(demand); !fit) return std::unexpected(std::move(fit.error()));
   const std::uint64_t bytes = bytes_of(demand);
-  // A pattern is always in memory, and so are the payloads of a batch that is not stored: they must
-  // fit into the account, but empty payloads fit even while it is above its limit. Payloads that
-  // the store can keep are no reason to take from finished batches those that a RETRY may need.
+  // Patterns, and payloads that the store does not get, must be in memory; empty payloads fit even
+  // if the account is above its limit. For payloads that the store can keep, finished batches need
+  // not lose payloads that a RETRY may need.
   const bool may_be_elsewhere = demand.is_stored && demand.range == nullptr;
   const Account* const full =
       may_be_elsewhere ? demand.tenant().account.first_without_room(Resource::kQueuedBytes, bytes) : nullptr;
@@ -204,7 +206,7 @@ Admission::Checked Admission::check_sizes(const Demand& demand) const {
   if (longest > std::max<std::uint64_t>(most, proto::kMostWordBytes))
     return too_big("bytes of a payload:", longest, "limits.max_payload", most);
   if (longest > most && bytes_of(demand) > most) {
-    // There may be ten million: a search only if one of them can be over the limit.
+    // There may be ten million payloads: search only if one of them can be over the limit.
     for (const std::string_view payload : *demand.payloads) {
       if (payload.size() > most)
         return too_big("bytes of a payload:", payload.size(), "limits.max_payload", most);
@@ -243,7 +245,7 @@ Admission::Checked Admission::check_failures(const Demand& demand) {
   const Account& account = demand.tenant().account;
   const auto is_full = [&] {
     if (!account.failures().is_full()) return false;
-    // One batch may always go on, else it might never end.
+    // One batch may always go on; otherwise it might never end.
     return demand.record == nullptr ||
            account.failures().is_full_without(demand.record->failures().charged_bytes());
   };
@@ -266,7 +268,7 @@ Admission::Checked Admission::check_unsettled(const Demand& demand, const Accoun
   const Account& account = demand.tenant().account;
   const std::uint64_t bytes = demand.payloads->memory_bytes();
   if (account.first_without_room(Resource::kUnsettledBytes, bytes) == nullptr) return {};
-  // One command, however large it is: else it would never be accepted.
+  // If nothing else waits, any command is admitted, however large: otherwise it would never be.
   const Account& all = *account.parent();
   if (account.used(Resource::kUnsettledBytes) == 0 && !all.exceeds_limit(Resource::kUnsettledBytes))
     return {};

@@ -25,7 +25,7 @@ namespace {
 
 using Origin = BatchRecord::Origin;
 
-// The handler's values where the command gives none.
+// Uses the handler's values if the command gives none.
 BatchOptions options_of(const Customer& customer, const proto::BatchOptions& options,
                         const HandlerDirectory::Entry& entry, std::string id) {
   BatchOptions result;
@@ -35,13 +35,14 @@ BatchOptions options_of(const Customer& customer, const proto::BatchOptions& opt
   result.gate = entry.gate;
   assign_options(options, result);
   result.id = std::move(id);
-  result.customer = customer.name;  // the option may say whose it is
+  result.customer = customer.name;  // the option may name the user, too
   result.results = &customer.tenant->account.results();
   result.failures = &customer.tenant->account.failures();
   return result;
 }
 
-// Whether the batch has the jobs of this range; if it is null: these payloads, with this digest.
+// Whether the batch has the jobs of this range, or if that is null, these payloads with this
+// digest.
 bool has_jobs_of(const BatchRecord& known, const RangeJobs* range, const proto::ArgumentList& payloads,
                  const std::optional<Digest>& digest) LOCKSLEY_REQUIRES(kIoThread) {
   const BatchPayloads& there = known.payloads();
@@ -104,19 +105,20 @@ std::string Intake::new_id(const Tenant& tenant) {
 std::shared_ptr<BatchRecord> Intake::make_record(const NewBatch& batch,
                                                  std::unique_ptr<BatchPayloads> payloads,
                                                  PayloadParts parts) {
-  // No command finds the batch of a RUN, and another batch may get the id that it names.
+  // No command finds the batch of a RUN by its id, which another batch may get.
   const bool id_is_chosen = !batch.options.id.empty() && batch.origin != Origin::kRun;
   BatchOptions options = options_of(batch.customer, batch.options, batch.entry,
                                     id_is_chosen ? batch.options.id : new_id(*batch.customer.tenant));
-  // RUN answers with a row for each job, so all are kept until then; its reply leaves out some, and
-  // is TOOBIG if too large. Another batch's output that no reply has room for ends in an error.
+  // RUN replies with a row for each job, so all outputs are kept until then; the reply leaves some
+  // out, and is TOOBIG if it is too large. For other batches, an output that fits into no reply is
+  // an error.
   if (batch.origin == Origin::kRun) {
     options.keep = Keep::kAll;
     options.max_output_bytes = batch.entry.most_output(0);
   } else {
     options.max_output_bytes = batch.entry.most_output(parts_.config.limits.output_buffer.count);
   }
-  // Not make_shared: the store's weak_ptr to it would hold its memory after its end.
+  // Not make_shared: the store's weak_ptr to the record would keep its memory after its end.
   const Reader::User user = batch.customer.tenant->number;
   std::shared_ptr<BatchRecord> record(
       new BatchRecord(std::move(options), batch.entry.handler, std::move(payloads), &parts_.observer,
@@ -163,7 +165,8 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
   if (range == nullptr) arguments.drop_front(std::get<proto::JobsSource>(command.source).first);
   const std::uint64_t jobs = range != nullptr ? range->size() : arguments.size();
 
-  // A repetition finds the batch of the first command. Before all checks whose result may change.
+  // A repetition finds the batch of the first command. Checked before all checks whose result may
+  // change.
   if (BatchRecord* const known = found->known) {
     return existing(*known, command.handler, origin, has_jobs_of(*known, range, arguments, digest));
   }
@@ -318,7 +321,7 @@ Intake::Count Intake::add(BatchRecord& record, Account& payer, proto::ArgumentLi
   record.payloads().add(shared, place);
   const auto first = record.jobs_added(added);
   if (!first) {
-    record.payloads().withdraw(added);  // its failures have cancelled it a moment ago
+    record.payloads().withdraw(added);  // its failures have just cancelled it
     return closed(record);
   }
   take_over(record, connection);
@@ -338,14 +341,14 @@ void Intake::restore(StoredBatch stored) {
   Registry& registry = parts_.registry;
   const AcceptedRow& row = stored.accepted;
   BatchHistory& history = stored.history;
-  // Jobs that were running left no trace: so each of the jobs that are left may have been tried.
+  // Jobs that were running left no trace, so each unfinished job may have been tried.
   ++history.attempt;
   const auto record = parts_.restored.record_of(stored);
   registry.add(record);
   parts_.retention.update(*record, record->status().result_bytes);
   const RestoredTimes::Due due = parts_.times.due_of(stored);
   StartCondition condition = parts_.dependencies.resolve_restored(row, history.cancelled, stored.changes);
-  // A batch that was cancelled ends as soon as its jobs have, whatever it waited for.
+  // A cancelled batch ends as soon as its jobs have ended, whatever it waited for.
   if (due.start > now() && !history.cancelled) condition.delay = std::chrono::milliseconds(0);
   const std::string broken = condition.broken;
   parts_.dependencies.hold(*record, std::move(condition), due.start);

@@ -28,9 +28,9 @@ bool Intake::must_read_failures(BatchRecord& record, const ReadFailures* failure
 
 Intake::Count Intake::retry(BatchRecord& record, Account& payer, const RetryDemand& demand,
                             const ReadFailures* failures) {
-  // A RETRY that was executed already, and whose reply was lost.
+  // A repeated RETRY: the first one was executed, and its reply was lost.
   if (demand.round && *demand.round != record.status().retry_rounds) return 0;
-  // This thread may not have learned yet that it is over.
+  // This thread may not have applied the batch's end yet.
   if (record.is_over() && !parts_.admission.is_draining()) parts_.news.apply(record);
   if (record.has_lost_payloads) {
     return std::unexpected(fmt::format(
@@ -49,7 +49,8 @@ Intake::Count Intake::retry(BatchRecord& record, Account& payer, const RetryDema
     return std::unexpected("STORE the list of the failed jobs of the batch is damaged");
   }
   const Count queued = retry_listed(record, payer, demand.indexes);
-  // Else the record of a batch that is over would keep a list of any length, which no account has.
+  // Otherwise the record of a batch that is over would keep a list of any length, for which no
+  // account is charged.
   if (!record.is_active) record.failures().leave_out_list();
   return queued;
 }
@@ -94,7 +95,8 @@ Intake::Count Intake::queue_again(BatchRecord& record, Account& payer, Batch::Fa
   const auto [count, ranges] = requeue;
   if (count == 0) return 0;
   constexpr std::size_t kFewRanges = 256;  // some 100 us
-  // Those that stay failed are written, too, if the batch was over; they may lie in as many ranges.
+  // If the batch was over, the jobs that stay failed are written, too; they may lie in as many
+  // ranges.
   constexpr std::uint64_t kFewFailed = 4096;
   if (ranges <= kFewRanges && record.status().failed <= kFewFailed) {
     record.lane->queue_again(record.shared(), record.failures().requeue());

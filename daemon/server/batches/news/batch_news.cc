@@ -80,7 +80,7 @@ void BatchNews::apply(BatchRecord& record, const BatchStatus& status, Instant at
     const bool frees_payloads = status.failed == 0 && record.stored.parts != PayloadParts::kInRow;
     if (is_over && frees_payloads) record.stored.payload_bytes = 0;
     parts_.retention.update(record, status.result_bytes);
-    // Its last step was put before its status said so.
+    // The batch's last step was put before its status changed.
     if (is_over) record.stored.end_ticket = parts_.store->last_put();
   }
   if (record.is_active && record.origin != BatchRecord::Origin::kRun) publish(record, status, at);
@@ -147,15 +147,15 @@ void BatchNews::release_payloads(BatchRecord& record, const BatchStatus& status)
 }
 
 // A stream may be larger than the memory for queued payloads: jobs that have ended make room for
-// jobs to come. The payloads are freed all at once, when no job is left to run; a stream comes to
-// that before its client would have to wait.
+// jobs to come. The payloads are freed all at once, when no job is left to run. A stream reaches
+// that state before its client would have to wait.
 void BatchNews::free_streamed_payloads(BatchRecord& record, const BatchStatus& status) {
-  constexpr std::uint64_t kWorthIt = 1U << 20;  // a guess: to free less than this is not worth the work
+  constexpr std::uint64_t kWorthIt = 1U << 20;  // a guess: freeing less than this is not worth the work
   if (record.origin != BatchRecord::Origin::kOpen || status.queued + status.running != 0) return;
   parts_.registry.charges().count_payloads(record, 0);
   BatchPayloads& payloads = record.payloads();
   if (payloads.memory_bytes() < kWorthIt) return;
-  // If nearly every segment has a failed job, all segments stay.
+  // If nearly every block has a failed job, all blocks stay.
   BatchPayloads::Released released = payloads.keep_only(record.failures().jobs());
   free_aside(parts_.aside, std::move(released.freed), released.freed_bytes,
              parts_.registry.tenant_of(record).number);

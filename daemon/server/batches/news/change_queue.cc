@@ -58,7 +58,7 @@ std::optional<std::uint64_t> ChangeQueue::open(RateGate& gate) {
 void ChangeQueue::attempt_failed(const Batch& batch, std::uint64_t index, JobStatus status,
                                  std::string_view output) {
   if (!log_->should_log(spdlog::level::debug)) return;
-  constexpr std::size_t kMostBytes = 200;  // guess: what a line can bear
+  constexpr std::size_t kMostBytes = 200;  // guess: still a readable line
   std::optional<std::uint64_t> held_back;
   {
     const MutexLock lock(gates_mutex_);
@@ -87,8 +87,7 @@ ChangeQueue::Taken ChangeQueue::take(NextTake next) {
     taken.must_call_again = std::exchange(goes_on_, false);
     holding_off_ = taken.must_call_again || next == NextTake::kScheduled;
   }
-  // From here on a change queues the batch again, so the caller misses no change that it does not
-  // see now.
+  // From here on a change queues the batch again, so the caller misses no change.
   for (const auto& record : taken.records) record->clear_changed();
   return taken;
 }

@@ -12,7 +12,7 @@
 namespace locksley::daemon {
 
 namespace {
-// Until a batch is forgotten whose dependents had not been told that it is over. A guess.
+// When to try again to forget a batch whose dependents are not all notified of its end. A guess.
 constexpr auto kForgetAgain = std::chrono::seconds(1);
 }  // namespace
 

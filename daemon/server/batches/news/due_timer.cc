@@ -43,7 +43,7 @@ void DueTimer::take(BatchRecord& record, Due due) {
 
 bool DueTimer::take_due(Instant until) {
   for (Instant at = now(); at < until; at = now()) {
-    // In turn: neither holds up the other.
+    // Alternately, so that neither kind delays the other.
     if (const RetainedBatch* const going = registry_.retained().due_at(at)) actions_.forget(going->sequence);
     if (const auto item = registry_.due().next_due(at))
       take(*registry_.by_sequence(item->sequence), item->kind);

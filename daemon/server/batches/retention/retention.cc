@@ -11,12 +11,12 @@ namespace locksley::daemon {
 
 namespace {
 
-// What the batch takes in the store.
+// How much the batch takes in the store.
 std::uint64_t stored_bytes_of(const BatchRecord& record, std::uint64_t result_bytes)
     LOCKSLEY_REQUIRES(kIoThread) {
   return Retention::kRowBytes + record.stored.text_bytes + record.stored.payload_bytes + result_bytes;
 }
-// What the record and payloads of the batch take in memory, and the batch in the store.
+// How much the record and payloads of the batch take in memory, and the batch in the store.
 EvictableBytes bytes_of(const BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
   const bool is_stored = record.is_stored();
   return {.stored = is_stored ? record.stored.bytes : 0,
@@ -27,8 +27,9 @@ EvictableBytes bytes_of(const BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) 
 EvictableBytes bytes_of_retired(std::uint64_t stored_bytes) {
   return {.stored = stored_bytes, .record = Registry::kRetainedBytes};
 }
-// Whether the memory of the batch is free soon. Else, while a read of it is under way or a client
-// waits for it, its results go on counting in their account, if a client has forgotten it.
+// Whether dropping this reference frees the batch. Otherwise a read of it is under way, or a client
+// waits for it: then the results of a batch that a client has forgotten still count in their
+// account.
 bool is_last(const std::shared_ptr<BatchRecord>& reference) { return reference.use_count() == 1; }
 
 }  // namespace
@@ -51,7 +52,7 @@ const Account* Retention::first_without_room(Tenant& asker, Resource resource, s
   const std::uint64_t own_evictable = books_.evictable(asker.number, resource);
   const std::uint64_t most = most_now(own, resource);
   if (more > most || own.used(resource) - own_evictable > most - more) return &own;
-  // Freed by the asker's own batches, as far as it would be over its limit.
+  // The asker's own batches free as much as it would be over its limit.
   const std::uint64_t wanted = own.used(resource) + more;
   const std::uint64_t freed = wanted - std::min(wanted, own.limit(resource));
   if (all.has_room(resource, more) || all.used(resource) + more - freed <= all.limit(resource))
@@ -176,7 +177,8 @@ std::optional<Ticket> Retention::forget(BatchRecord& record, Urgency urgency) {
   const ForgetBatch forgotten{
       .sequence = sequence, .rows = rows_of(record.status(), record.stored.parts, record.stored.has_changes)};
   const std::uint64_t memory = record.memory_bytes();
-  // What an eviction forgets makes room at once, else the eviction would go on to further batches.
+  // A batch that an eviction forgets must make room at once; otherwise the eviction would go on to
+  // further batches.
   if (urgency == Urgency::kWithNext || is_last(held)) record.refund_results();
   free_aside(aside_, std::move(held), memory, owner);
   return is_stored ? store_->put(forgotten, urgency) : 0;
@@ -191,8 +193,8 @@ std::optional<Ticket> Retention::forget_retired(std::uint64_t sequence, Urgency 
 }
 
 bool Retention::try_retire(BatchRecord& record) {
-  // The store must have all of it, and no reply about it may be outstanding. If the disk fails, it
-  // waits.
+  // The store must have the whole batch, and no reply about it may be outstanding. If the disk
+  // fails, the batch stays.
   const auto& stored = record.stored;
   if (is_pinned_(record.sequence) || stored.is_rejected || stored.ticket > settled_ ||
       !store_->is_written(stored.end_ticket)) {
@@ -220,7 +222,7 @@ bool Retention::retire_some(std::size_t left) {
   for (; ended_.size() > kMostInMemory; ended_.pop_front(), --left) {
     if (left == 0) return false;
     BatchRecord* const record = registry_.by_sequence(ended_.front());
-    // If RETRY let it go on, it comes here again.
+    // If RETRY has made the batch go on, it comes here again after its next end.
     if (record == nullptr || record->is_active) continue;
     if (!try_retire(*record)) return true;
   }

@@ -1,4 +1,4 @@
-// Which batches go early, to make room.
+// Evictions: which batches leave early to make room.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -16,8 +16,8 @@ namespace {
 constexpr double kAnyBurden = -1;
 constexpr int kMostTried = 16;  // batches that a call checks; some 3 us
 
-// Until when a batch that is over is being read, as far as is known at `at`; not later than that:
-// it is not being read.
+// Until when a batch that is over counts as being read, as known at `at`. If that is not after
+// `at`, it is not being read.
 Instant read_until(const BatchRecord& record, Instant at) LOCKSLEY_REQUIRES(kIoThread) {
   if (record.status().discarded == 0) return Instant::min();
   const BatchRecord::Discarder& reader = record.discarder;
@@ -26,9 +26,9 @@ Instant read_until(const BatchRecord& record, Instant at) LOCKSLEY_REQUIRES(kIoT
   return std::max(until, at + Retention::kWaiterWakes);
 }
 
-// Which tenant loses the next batch, so that all together keep their limit. One walk over all
-// tenants finds the order of all; afterwards only the burden of the tenant that lost a batch
-// changes. For one call.
+// Chooses the tenant that loses the next batch, while all together are over their limit. One walk
+// over all tenants finds their order; afterwards only the burden of the tenant that lost a batch
+// changes. Lives for one call.
 class Victims {
  public:
   enum class For : std::uint8_t { kNewBatch, kGrowth, kLimit };
@@ -81,8 +81,8 @@ class Victims {
   const Used used_;
   const Gives gives_;
   HeaviestFirst<Tenant> givers_;  // without the asker
-  // With kGrowth, the greatest burden of the tenants that have no batch to evict, and have jobs
-  // that have not ended: their results may be growing.
+  // With kGrowth, the greatest burden of the tenants that have unfinished jobs but no batch to
+  // evict: their results may be growing.
   double growing_ = kAnyBurden;
 };
 
@@ -115,7 +115,7 @@ bool Retention::go_on_until(Instant until) {
       if (!evict_some(causes_.front(), budget)) return false;
       causes_.pop_front();
     }
-    // A cause for which nothing can be evicted takes some walks over all tenants, too.
+    // Even a cause for which nothing can be evicted takes some walks over all tenants.
     if ((retires_ || !causes_.empty()) && now() >= until) return false;
   }
   return true;
@@ -186,8 +186,7 @@ bool Retention::evict_one(Tenant& tenant, Resource resource) {
   constexpr std::uint64_t kNone = KeptBatches::kNone;
   KeptBatches& kept = kept_of(tenant);
   const bool is_memory = resource == Resource::kRecordBytes;
-  // Most of a record's memory is free once the store alone has the batch, and nothing is lost by
-  // that.
+  // Retiring a batch frees most of its record's memory, and loses nothing.
   const std::uint64_t stored = kept.first_stored(is_pinned_);
   if (is_memory && stored != kNone && try_retire(*registry_.by_sequence(stored))) return true;
   const std::uint64_t ephemeral =
@@ -362,9 +361,10 @@ bool Retention::evict_for_all(const Memory& memory, EvictionBudget& budget) {
       victims.changed(*victim);
       continue;
     }
-    // Batches that the store has yet to write will leave memory soon, and lose nothing by it; a
-    // lighter user's batch in memory would lose its results. If there are none, all batches of the
-    // victim wait for their readers, or would free nothing, and another user is next.
+    // If the victim has stored batches, the store will soon have written them: then they leave
+    // memory and lose nothing, while a lighter user's batch in memory would lose its results. If it
+    // has none, all its batches wait for their readers, or would free nothing, and another user is
+    // next.
     if (kept_of(*victim).has_stored()) return true;
     victims.gives_nothing(*victim);
   }

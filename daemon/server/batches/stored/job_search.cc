@@ -78,7 +78,7 @@ bool JobSearch::search_rows() {
 
 std::uint64_t JobSearch::look_at(IndexRange rows) {
   const BatchStatus status = record_->status();
-  // A client may discard them meanwhile.
+  // A client may discard rows meanwhile.
   if (rows.low < status.discarded) return std::min(rows.high, status.discarded) - rows.low;
   std::uint64_t place = rows.low;
   std::uint64_t bytes = 0;
@@ -132,7 +132,7 @@ bool JobSearch::compute_payload() {
   if (range_ == nullptr) {
     range_ = demand_.open_range();
     if (range_ == nullptr) return fail_for_now();
-    return false;  // to read a pattern may have taken long
+    return false;  // reading the pattern may have taken long
   }
   const Instant until = now() + kTimeOfTask;
   while (!range_->append_part(demand_.index, pattern_at_, kPatternAtOnce, payload_)) {
@@ -144,7 +144,7 @@ bool JobSearch::compute_payload() {
 
 void JobSearch::finish(std::shared_ptr<JobSearch> self) {
   IoMailbox& mailbox = self->mailbox_;
-  // To free a pattern of many megabytes takes long.
+  // Freeing a pattern of many megabytes takes long.
   self->range_.reset();
   self->demand_ = {};
   mailbox.post([self = std::move(self)] {

@@ -142,7 +142,7 @@ std::shared_ptr<BatchRecord> RestoredBatches::record_of(StoredBatch& stored) {
   row.options.failures = &account.failures();
   row.options.gate = entry.gate;
   row.options.max_output_bytes = entry.most_output(parts_.config.limits.output_buffer.count);
-  // Not make_shared: the store's weak_ptr to it would hold its memory after its end.
+  // Not make_shared: the store's weak_ptr to the record would keep its memory after its end.
   std::shared_ptr<BatchRecord> record(
       new BatchRecord(std::move(row.options), entry.handler, std::move(payloads), &parts_.observer,
                       entry.lane, row.is_streamed ? BatchRecord::Origin::kOpen : BatchRecord::Origin::kSubmit,
@@ -184,8 +184,8 @@ Registry::Loaded RestoredBatches::load(std::uint64_t sequence) {
 }
 
 RestoredBatches::PendingDiscard RestoredBatches::before_load(std::uint64_t sequence) {
-  // A discard that is written after this call is in the rows that are read, or among the pending
-  // discards.
+  // A discard that is written after this call is in what the store reads, or still among the
+  // pending discards.
   return parts_.discards.find(sequence, parts_.store->written());
 }
 

@@ -98,7 +98,7 @@ bool RestoredTimes::compute_again(Instant until) {
     BatchRecord* const record = parts_.registry.by_sequence(active_.back().sequence);
     if (record == nullptr || !record->is_active) continue;
     const Due due = active_.back().at(clock_);
-    // A start or a deadline that is not due any more has passed, or a command has removed it.
+    // If a start or a deadline is no longer scheduled, it has passed, or a command has removed it.
     if (record->due.start != kNever) parts_.registry.schedule(*record, daemon::Due::kStart, due.start);
     if (record->due.deadline != kNever)
       parts_.registry.schedule(*record, daemon::Due::kDeadline, due.deadline);

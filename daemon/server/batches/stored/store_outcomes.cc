@@ -45,7 +45,7 @@ bool StoreOutcomes::settle_some(Pending& pending, Instant until) {
     if (!pending.is_known_to_batches) return false;
     parts_.charges.refund(pending.outcome.up_to);
     parts_.deletions.settled(pending.outcome);
-    // What could not leave memory before this outcome may leave now.
+    // Batches that could not leave memory before this outcome may leave now.
     parts_.retention.retire(parts_.stored.settled());
   }
   if (on_stored_ && !on_stored_(pending.outcome, until)) return false;

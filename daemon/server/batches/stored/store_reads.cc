@@ -21,8 +21,8 @@ struct ReadersHome {
 template <class Outcome>
 void tell_read(const ReadersHome& home, std::shared_ptr<BatchRecord> record, std::shared_ptr<Outcome> outcome,
                std::function<void(const Outcome&)> on_read) {
-  // The references move into the post: if that to the record is the last one, the I/O thread drops
-  // it, to which the record belongs.
+  // The references move into the post: if the reference to the record is the last one, the I/O
+  // thread, to which the record belongs, drops it.
   home.mailbox.post([home, record = std::move(record), outcome = std::move(outcome),
                      on_read = std::move(on_read)]() mutable {
     kIoThread.assert_held();
@@ -31,7 +31,7 @@ void tell_read(const ReadersHome& home, std::shared_ptr<BatchRecord> record, std
     record->wake_readers(home.slices);
     if constexpr (requires { outcome->memory_bytes(); }) {
       if (outcome.use_count() != 1) return;
-      // The client has left, or on_read() was all.
+      // The client has left, or needed only on_read().
       const std::uint64_t bytes = outcome->memory_bytes();
       free_aside(home.aside, std::move(outcome), bytes, home.owner);
     }

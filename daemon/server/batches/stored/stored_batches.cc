@@ -40,8 +40,8 @@ class StoredBatches::LaneWakes {
   }
 
  private:
-  // To enqueue so many takes some 30 us. With 16, workers ran out of jobs and parked twice as often
-  // (100 clients).
+  // Enqueuing this many takes some 30 us. With 16, workers ran out of jobs and parked twice as
+  // often (100 clients).
   static constexpr int kMost = 64;
 
   void wake() {
@@ -136,7 +136,7 @@ Account& StoredBatches::owner_of(BatchRecord& record) const {
 
 void StoredBatches::wait_for_disk(Unsettled item) {
   owner_of(*item.record).charge(Resource::kUnsettledBytes, item.bytes);
-  // Those of large writes have tickets of groups that come later.
+  // Large writes have tickets of later groups.
   const auto behind = std::ranges::upper_bound(unsettled_, item.ticket, {}, &Unsettled::ticket);
   unsettled_.insert(behind, std::move(item));
 }
@@ -197,7 +197,7 @@ Ticket StoredBatches::ticket_of_changes(BatchRecord& record, Account& payer) {
 void StoredBatches::discard(BatchRecord& record, IndexRange freed) {
   record.stored.has_changes = true;
   const BatchStatus status = record.status();
-  // For a batch that was loaded (it has no steps) it is not known, so it may.
+  // For a loaded batch, which has no steps, this is not known, so it may.
   const bool may_be_inside = status.finished_at != 0 && (status.steps == 0 || has_results_inside(status));
   const Ticket ticket = parts_.store->put(ChangeBatch{.sequence = record.sequence,
                                                       .changes = changes_of(record),
@@ -205,8 +205,8 @@ void StoredBatches::discard(BatchRecord& record, IndexRange freed) {
                                                       .may_have_marks = may_have_marks(status),
                                                       .may_have_results_inside = may_be_inside},
                                           Urgency::kWithNext);
-  // A batch in memory is not retired before the store has this write. For a batch that is retired
-  // already, load() applies the discard to the rows that it reads.
+  // A batch in memory is not retired before the store has this write. For a retired batch, load()
+  // applies the discard to what it reads.
   if (record.is_active) return;
   record.stored.end_ticket = ticket;
   if (parts_.registry.by_sequence(record.sequence) == &record) return;
@@ -251,7 +251,7 @@ bool StoredBatches::settle_some(const Outcome& outcome, Instant until) {
   constexpr int kBetweenLooks = 16;  // at the clock; some 10 us; guess
   const bool is_stored = outcome.error.empty();
   LaneWakes wakes;
-  bool had_listener = false;  // the one before, whose events take longer than all else
+  bool had_listener = false;  // of the item before: its events take longer than all else
   for (int n = 0; !unsettled_.empty() && unsettled_.front().ticket <= outcome.up_to; ++n) {
     if (n != 0 && (n % kBetweenLooks == 0 || had_listener) && now() >= until) return false;
     const Unsettled item = std::move(unsettled_.front());

@@ -8,7 +8,7 @@ namespace locksley::daemon {
 void WriteCharges::charge(Account& account, Ticket ticket, std::uint64_t cost) {
   if (ticket == 0) return;
   account.charge(Resource::kWriteBytes, cost);
-  // Large writes have tickets of groups that come later.
+  // Large writes have tickets of later groups.
   const auto behind = std::ranges::upper_bound(charges_, ticket, {}, &Charge::ticket);
   if (behind != charges_.begin()) {
     Charge& before = *std::prev(behind);

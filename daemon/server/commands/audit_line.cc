@@ -27,7 +27,7 @@ std::string in_capitals(std::string name) {
   return name;
 }
 
-// What a line says of its command besides the name: one of the words, and where it goes.
+// The word of the command that a line shows besides the name, and the member for it.
 struct Subject {
   std::string Audit::Entry::* member;
   std::size_t word;
@@ -56,7 +56,7 @@ bool has_subcommand_with_line(CommandId id) {
          id == CommandId::kHandler;
 }
 
-// Of a command that has a line itself.
+// For a command that has a line itself.
 const Subject& subject_of(CommandId id) {
   const bool makes_a_batch = id == CommandId::kOpen || id == CommandId::kRun || id == CommandId::kSubmit;
   if (makes_a_batch) return kNothing;  // its first word is the handler
@@ -76,8 +76,7 @@ const proto::SubcommandSpec* named_subcommand(const proto::ArgumentList& argumen
   return arguments.size() < 2 ? nullptr : proto::find_subcommand(id, arguments[1]);
 }
 
-// Whether a word may be written out: it looks like a key, so it is no value that came to the wrong
-// place.
+// Whether a word may be logged: it looks like a key, so it is not a value in the wrong place.
 bool looks_like_key(std::string_view word) {
   static const std::vector<std::string> kKeys = config::all_keys();
   const auto section_of = [](std::string_view key) { return key.substr(0, key.find('.')); };

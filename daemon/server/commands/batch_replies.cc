@@ -27,9 +27,9 @@ void write_status(proto::ReplyWriter& reply, const BatchRecord& record, const Ba
   visit_members(record, status, Members(reply));
 }
 
-// Rows are in the order of completion. The first pass takes the size of each element, from which
-// follows its place in the order of the indexes; the second writes each element there. Nothing is
-// sorted, and each output is copied once, into the reply.
+// Rows are in the order of completion. The first pass measures each element, which gives its place
+// in the order of the indexes; the second writes each element there. Nothing is sorted, and each
+// output is copied once, into the reply.
 RunOutputs::RunOutputs(const BatchRecord& record, std::uint64_t jobs, proto::Keep keep,
                        std::uint64_t max_bytes, proto::ReplyWriter reply)
     : record_(record),

@@ -20,7 +20,7 @@ struct BackupProgress {
   std::optional<Backups::Result> result;
 };
 
-// The error reply, if no backup can be made; empty: one can.
+// The error reply, if no backup can be made; empty: a backup can be made.
 std::string backup_refusal(const ServerState& state, const std::string& name) LOCKSLEY_REQUIRES(kIoThread) {
   const Store* const store = state.store();
   if (store == nullptr) return "ERR there is no store: store.path is empty, so there is nothing to back up";
@@ -41,7 +41,7 @@ Coroutine<void> backup_command(Session& session, proto::Command& command) {
   }
   const auto progress = std::make_shared<BackupProgress>();
   const std::weak_ptr<Session> waiting = session.weak_from_this();
-  // The copy must have all results that clients have read; some of these may wait for the disk for
+  // The copy must have all results that clients have read; some of them may wait for the disk for
   // some milliseconds.
   state.held_replies().hold(state.store()->put_marker(), [progress, waiting](const std::string& error) {
     progress->written = error;

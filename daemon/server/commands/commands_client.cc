@@ -123,8 +123,8 @@ std::expected<ListedClients, std::string> parse_client_list(const proto::Argumen
   return listed;
 }
 
-// Ten thousand lines take some 20 ms: in slices, so that however many connections of a user ask,
-// others have their turns.
+// Ten thousand lines take some 20 ms, so it works in slices: other users have their turns, however
+// many connections of one user ask.
 Coroutine<void> list_clients(Session& session, const proto::Command& command) LOCKSLEY_REQUIRES(kIoThread) {
   const auto listed = parse_client_list(command.arguments);
   if (!listed) {

@@ -43,8 +43,8 @@ Pairs redis_keys(const ServerState& state) LOCKSLEY_REQUIRES(kIoThread) {
           {"proto-max-bulk-len", std::to_string(state.reader_limits().max_bulk_bytes)}};
 }
 
-// A hundred hostile patterns may take a millisecond for each key, and five thousand users have very
-// many keys: in slices.
+// Works in slices: a hundred hostile patterns may take a millisecond for each key, and five
+// thousand users have very many keys.
 Coroutine<void> get(Session& session, const proto::ArgumentList& arguments) LOCKSLEY_REQUIRES(kIoThread) {
   constexpr std::size_t kAtOnce = 64;      // pairs that are written: some 10 us
   constexpr std::size_t kPairBytes = 128;  // about, with its texts
@@ -82,8 +82,8 @@ Coroutine<void> get(Session& session, const proto::ArgumentList& arguments) LOCK
   session.reply().buffer().append(std::move(pairs));
 }
 
-// The keys and values of one CONFIG SET. The reader of YAML takes some 80 ns for a byte of a text,
-// and up to 800 for one of a list: 3 ms.
+// The keys and values of one CONFIG SET. The YAML reader takes some 80 ns for each byte of a text,
+// and up to 800 ns for each byte of a list: 3 ms.
 constexpr std::size_t kMostSetBytes = 4 * 1024;
 
 std::string in_one_line(const std::vector<std::string>& problems) {

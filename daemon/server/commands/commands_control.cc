@@ -64,7 +64,7 @@ Coroutine<void> retry_command(Session& session, proto::Command& command) {
   for (;;) {
     if (record == nullptr) co_return;
     if (record->is_requeueing()) {
-      // Another client's RETRY is on its way; jobs that failed since are queued again after it.
+      // Another client's RETRY is under way; this one queues jobs that failed since.
       if (!co_await session.waits().await_rows(record->shared(), is_done)) co_return;
     } else if (Intake::must_read_failures(*record, failures.get())) {
       failures = batches.reads().read_failures(record->shared());
@@ -91,7 +91,7 @@ Coroutine<void> retry_command(Session& session, proto::Command& command) {
 void forget_command(Session& session, proto::Command& command) {
   Batches& batches = session.state().batches();
   const auto found = batches.find(session.user(), command.arguments[1]);
-  // A repetition, by an admin: its own batch has gone already.
+  // A repetition by an admin: its own batch is already gone.
   const bool is_repeated = !found && found.error().starts_with("NOBATCH ");
   if (!found && !is_repeated) return session.fail(found.error());
   if (is_repeated || *found == nullptr) {

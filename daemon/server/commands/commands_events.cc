@@ -59,8 +59,8 @@ bool refuses(Session& session, const proto::Command& command, const Kind& kind, 
   return false;
 }
 
-// Ten thousand channels take some 40 ms, so the command runs in slices, and checks its time after
-// each of so many channels.
+// Ten thousand channels take some 40 ms, so the command works in slices: after this many channels
+// it checks its time.
 constexpr std::size_t kTopicsAtOnce = 16;  // some 60 us; guess
 
 Coroutine<void> subscribe(Session& session, const proto::Command& command, Kind kind)

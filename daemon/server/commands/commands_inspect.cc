@@ -117,7 +117,7 @@ Coroutine<void> workers_command(Session& session, proto::Command&) {
     if (!co_await session.waits().let_others(time, rows.memory_bytes())) break;
   }
   if (!session.is_dropped()) session.reply().buffer().append(std::move(rows));
-  // The thread of the remote workers may have left it to this one.
+  // The link thread may have dropped the view, so that this reference is the last.
   const std::uint64_t bytes = remote->machines.size() * kMachineBytes;
   session.state().batches().free_dropped(std::const_pointer_cast<MachinesView>(std::move(remote)), bytes);
 }

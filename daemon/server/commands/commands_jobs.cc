@@ -29,7 +29,7 @@ namespace locksley::daemon {
 
 namespace {
 
-// Watches a job until this is destroyed.
+// Watches a job until this object is destroyed.
 class LogWatch {
  public:
   LogWatch(ShownJobs& jobs, const Batch& batch, std::uint64_t index)

@@ -53,7 +53,7 @@ Coroutine<bool> log_in(Session& session, std::string_view name, proto::ArgumentL
     session.fail(result.error());
     co_return false;
   }
-  // While no users are configured it is logged in already.
+  // While no users are configured, the peer is logged in already.
   if ((*result)->is_everybody()) co_return true;
   if (!session.subscriptions().empty()) co_await session.subscription_moves().move_to(*result);
   // The configuration may have changed since the password was checked.

@@ -31,8 +31,8 @@ namespace locksley::daemon {
 
 namespace {
 
-// The bytes of a page of RESULTS: some 200 us of copying, and as much of sending. A page of 1 MiB
-// held up all clients for 2 to 3 ms.
+// The most bytes of a page of RESULTS: copying takes some 200 us, and sending as long. A page of 1
+// MiB delayed all clients by 2 to 3 ms.
 constexpr std::uint64_t kMostPageBytes = 256 * 1024;
 
 struct LargeRow {
@@ -73,7 +73,7 @@ void write_page(Session& session, const ResultsPage& page) LOCKSLEY_REQUIRES(kIo
   session.state().slices().charge(2 * (now() - began));
 }
 
-// Counts the caller among those that wait, until it is destroyed.
+// Counts the caller as waiting, until this object is destroyed.
 class CountedIn {
  public:
   explicit CountedIn(std::atomic<std::uint32_t>& count) : count_(count) { ++count_; }
@@ -189,7 +189,7 @@ Coroutine<void> wait_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_wait(command.arguments);
   const std::shared_ptr<BatchRecord> record = named_batch(session, parsed);
   if (record == nullptr) co_return;
-  // Its arguments lie in a block of some kilobytes, and it may wait for long.
+  // The command may wait for long, and its arguments lie in a block of some kilobytes.
   command = {};
   const Instant deadline = deadline_of_wait(session, parsed->timeout);
   const auto is_over = [](const BatchRecord& batch) { return batch.is_over(); };
@@ -211,7 +211,7 @@ Coroutine<void> results_command(Session& session, proto::Command& command) {
     if (parsed->discards) session.state().batches().discarder_seen(*record, which);
   };
   reader_seen(kIsReading);
-  // Before the wait: jobs may be waiting for the room.
+  // Discard before the wait: jobs may be waiting for the room.
   if (parsed->discards) record = co_await discard(session, record, row_of_cursor(parsed->from));
   if (record == nullptr) co_return;
   command = {};  // as in wait_command()
@@ -241,8 +241,8 @@ Coroutine<void> results_command(Session& session, proto::Command& command) {
     const bool goes_on = parsed->block && parsed->only_failed && page->shown == 0 && !page->is_end &&
                          page->rows != 0 && now() < deadline;
     if (!goes_on) {
-      // A crash loses rows that are not on the disk yet, and others take their places: the next
-      // cursor would miss these. The last page has no next cursor.
+      // A crash loses rows that are not on the disk yet, and other rows take their places; the next
+      // cursor would miss those. The last page has no next cursor.
       if (!page->is_end && page->rows != 0)
         session.replies().hold(session.state().batches().ticket_of_rows(*record, page->first + page->rows));
       const std::uint64_t most = session.state().config().limits.output_buffer.count;

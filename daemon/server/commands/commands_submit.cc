@@ -35,22 +35,22 @@ void reply_id(Session& session, const Intake::Accepted& accepted) LOCKSLEY_REQUI
                                       [&](proto::ReplyWriter& reply) { reply.bulk(record.id()); });
 }
 
-// Asked between two parts of a command: the client may be gone, or its user removed.
+// Checked between two parts of a command: the client may be gone, or its user removed.
 bool wants_reply(const Session& session) { return !session.is_dropped() && session.is_logged_in(); }
 
 // Up to this many batches are looked up at once, which takes some 160 us (a guess) if only the
 // store has them.
 constexpr std::size_t kFewWaits = 8;
 
-// Bytes of the command that nothing else counts while it is executed in parts. A command from the
-// socket counts to its connection's input until the connection reads again; a command of an EXEC
-// has left the queue of its transaction.
+// The bytes of the command that no other count includes while it is executed in parts. A command
+// from the socket counts to its connection's input until the connection reads again; a command of
+// an EXEC has left the queue of its transaction.
 std::size_t uncounted_bytes(Session& session, const proto::Command& command) {
   return session.transaction().is_running() ? command.arguments.memory_bytes() : 0;
 }
 
-// Looks up the batches for which the new one is to wait: in slices, if they are many. `held`: the
-// bytes that the command holds and nothing else counts. False: no reply is wanted any more.
+// Looks up the batches for which the new one is to wait: in slices, if they are many. `held`: as
+// uncounted_bytes(). False: no reply is wanted any more.
 Coroutine<bool> look_up_waits(Session& session, const proto::BatchOptions& options, std::size_t held,
                               FoundDependencies& found) LOCKSLEY_REQUIRES(kIoThread) {
   if (options.after.size() <= kFewWaits) co_return true;
@@ -62,7 +62,7 @@ Coroutine<bool> look_up_waits(Session& session, const proto::BatchOptions& optio
     if (!wants_reply(session)) co_return false;
     time.go_on();
   }
-  // To accept the batch takes another slice.
+  // Accepting the batch takes another slice.
   co_await session.waits().wait_for_slice();
   co_return wants_reply(session);
 }

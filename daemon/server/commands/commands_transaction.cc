@@ -30,8 +30,8 @@ std::string error_of_customer(const proto::ArgumentList& words) {
   return parsed ? std::string() : parsed.error();
 }
 
-// What is wrong with the command's options; empty: nothing. Errors that depend on the state of the
-// daemon come at EXEC.
+// What is wrong with the command's options; empty: nothing. EXEC reports errors that depend on the
+// state of the daemon.
 std::string error_of_options(const proto::Command& command, CommandId id) {
   const auto error_of = [](const auto& parsed) { return parsed ? std::string() : parsed.error(); };
   const proto::ArgumentList& words = command.arguments;

@@ -26,17 +26,17 @@ namespace {
 
 using proto::CommandId;
 
-// The functions that execute a command. If both are set, `blocking` executes those of which
+// The functions that execute a command. If both are set, `blocking` executes the commands for which
 // is_long() is true. Both write exactly one reply to the session (subscriptions: one a channel;
 // CLIENT REPLY OFF and SKIP, and for a connection that is gone: none) and may take the arguments
 // out of the command. They run on the I/O thread and do not block it; `blocking` may suspend.
 struct CommandFunctions {
   void (*execute)(Session& session, proto::Command& command) = nullptr;
   Coroutine<void> (*blocking)(Session& session, proto::Command& command) = nullptr;
-  bool names_batch = false;  // the second word is the id of a batch that there is
+  bool names_batch = false;  // the second word is the id of an existing batch
 };
 
-// The commands that find the batch which their second word names.
+// The commands whose second word names an existing batch.
 constexpr std::array kOfBatch = {
     CommandId::kAdd,     CommandId::kAddat,   CommandId::kCancel, CommandId::kClose,
     CommandId::kExplain, CommandId::kForget,  CommandId::kJob,    CommandId::kLog,
@@ -48,8 +48,8 @@ constexpr std::array kOfBatch = {
 constexpr std::array<std::string_view, 8> kWorkersCommands{"JOIN",  "CLAIM", "SETTLE",  "NOTE",
                                                            "YIELD", "BEAT",  "RECLAIM", "LEAVE"};
 
-// The error for a command that there is not. A worker that connected to the port for clients learns
-// which port is meant.
+// The error for an unknown command. It tells a worker that connected to the port for clients which
+// port to use.
 std::string no_such_command(const config::Config& config, const proto::ArgumentList& arguments) {
   std::string text = proto::unknown_command_error(arguments);
   const std::string_view name = arguments.empty() ? std::string_view() : arguments[0];
@@ -67,8 +67,8 @@ constexpr std::size_t index_of(CommandId id) { return static_cast<std::size_t>(i
 
 struct FunctionTable {
   std::array<CommandFunctions, index_of(CommandId::kCount)> functions{};
-  // How often each command was entered, for the static_assert below: under UBSan, whether the
-  // address of a function is null is no constant.
+  // How often each command was entered, for the static_assert below: under UBSan, comparing the
+  // address of a function with null is not a constant expression.
   std::array<int, index_of(CommandId::kCount)> entries{};
 };
 
@@ -155,7 +155,7 @@ void step_reply_mode(Session& session) {
   }
 }
 
-// For a session without the permission of this group: whether the command is allowed all the same,
+// For a session without the permission for this group: whether the command is still allowed,
 // because it may come before a login. If not, writes the error reply.
 bool is_let_in(Session& session, const proto::CommandSpec& spec) {
   if (!session.is_logged_in()) {
@@ -193,8 +193,8 @@ std::string refusal_of(ClusterBoard::Role role, const ClusterBoard& cluster) {
   return "READONLY " + where_the_active_daemon_is(*cluster.get());
 }
 
-// A daemon that is not the active one has no batches, or may have lost them: it executes what
-// concerns the connection, the daemon and its neighbours. False after an error reply.
+// A daemon that is not the active one has no batches, or may have lost them: it executes only
+// commands about the connection, the daemon and its neighbours. False after an error reply.
 bool is_for_this_daemon(Session& session, const proto::CommandSpec& spec) {
   const ClusterBoard::Role role = session.state().role();
   if (role == ClusterBoard::Role::kActive) {
@@ -211,8 +211,7 @@ bool is_for_this_daemon(Session& session, const proto::CommandSpec& spec) {
   return false;
 }
 
-// To free a command of very many bytes, or of very many words, takes milliseconds: another thread
-// does it.
+// Freeing a command of very many bytes or words takes milliseconds, so another thread does it.
 void free_if_large(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread) {
   constexpr std::size_t kMuch = std::size_t{1} << 20;
   constexpr std::size_t kMany = std::size_t{1} << 17;
@@ -236,7 +235,7 @@ bool puts_nothing_there(Session& session, CommandId id, const proto::ArgumentLis
   return is_in_memory_alone(session.state().batches().registry(), session.user(), arguments[1]);
 }
 
-// For a command that there is not.
+// Refuses an unknown command.
 void refuse_unknown(Session& session, const proto::ArgumentList& arguments) LOCKSLEY_REQUIRES(kIoThread) {
   session.transaction().spoil();
   session.state().stats().unknown_commands.add(1);

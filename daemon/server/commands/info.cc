@@ -97,7 +97,7 @@ std::string limit_text(std::uint64_t limit) {
   return limit == Account::kNoLimit ? std::string("none") : std::to_string(limit);
 }
 
-// What an account holds and may hold: a line for each resource.
+// Writes what an account holds and may hold: a line for each resource.
 void put_account(const Account& account, Text& text) {
   const auto line = [&text](std::string_view name, std::uint64_t used, std::uint64_t limit) {
     text.line(fmt::format("account_{}", name), fmt::format("used={},limit={}", used, limit_text(limit)));

@@ -23,12 +23,12 @@ std::size_t ReceivedPayloads::fetch(std::uint64_t first, std::span<std::string_v
 }
 
 BatchPayloads::Released ReceivedPayloads::release(FailedJobs failed_jobs, Repetition repetition) {
-  // A batch that went on after its end, and is over again, has been released before.
+  // If the batch went on after its end and is over again, it was released before.
   if (payloads_ == nullptr) {
     if (stored_ != nullptr) stored_->drop_cached();
     return {};
   }
-  // Also if they stay: when they leave to make room, so do many others at once.
+  // Computed even if the payloads stay: when they are evicted later, so are many others at once.
   if (repetition == Repetition::kPossible && !digest_) digest_ = digest_of(*payloads_);
   if (failed_jobs == FailedJobs::kMayRunAgain) {
     if (!open_stored_) return {.freed = nullptr, .freed_bytes = 0, .kept_bytes = memory_bytes_.load()};

@@ -24,8 +24,7 @@ void StreamedPayloads::add(const std::shared_ptr<const proto::ArgumentList>& pay
 }
 
 void StreamedPayloads::copy(const proto::ArgumentList& payloads) {
-  constexpr std::size_t kMostEnds =
-      kSegmentBytes / 4;  // empty payloads take no bytes, but must end somewhere
+  constexpr std::size_t kMostEnds = kSegmentBytes / 4;  // so that a segment of empty payloads is bounded, too
   const bool fits = !segments_.empty() && segments_.back().bytes != nullptr &&
                     segments_.back().used + payloads.payload_bytes() <= kSegmentBytes &&
                     segments_.back().ends.size() < kMostEnds;
@@ -61,7 +60,7 @@ void StreamedPayloads::withdraw(std::uint64_t count) {
     memory_bytes_ -= segments_.back().memory_bytes();
     segments_.pop_back();
   }
-  // A segment that several were copied into keeps the others.
+  // A segment into which several ADDs were copied keeps the others' payloads.
   if (!segments_.empty() && segments_.back().bytes != nullptr) {
     Segment& last = segments_.back();
     memory_bytes_ -= last.memory_bytes();
@@ -80,8 +79,8 @@ StreamedPayloads::Segments::const_iterator StreamedPayloads::segment_of(std::uin
 
 std::size_t StreamedPayloads::fetch(std::uint64_t first, std::span<std::string_view> out,
                                     std::string& scratch) {
-  // If one of them is not in memory, the store has all: no job is claimed before it is there. The
-  // lock is not held while the disk is read.
+  // If one of them is not in memory, the store has them all: no job is claimed before its payload
+  // is stored. The lock is not held while the disk is read.
   return fetch_from_memory(first, out) ? out.size() : stored_->fetch(first, out, scratch);
 }
 
@@ -118,7 +117,7 @@ std::optional<HeldPayload> StreamedPayloads::in_memory(std::uint64_t index) {
     if (index >= count_ || segments_.empty()) return std::nullopt;
     received = segment_of(index)->received;
   }
-  // This thread alone changes them.
+  // Only this thread changes the segments.
   std::string_view payload;
   if (!fetch_from_memory(index, {&payload, 1})) return std::nullopt;
   return received == nullptr ? HeldPayload::of(std::string(payload))
@@ -158,7 +157,8 @@ BatchPayloads::Released StreamedPayloads::keep_only(std::span<const IndexRange> 
       left.push_back(std::move(segments_[i]));
       continue;
     }
-    // One segment for all that follow each other: a stream may go on for millions of ADDs.
+    // Successive segments that are not in memory become one: a stream may go on for millions of
+    // ADDs.
     if (left.empty() || left.back().is_in_memory())
       left.push_back({.first = first, .received = nullptr, .bytes = nullptr, .ends = {}});
     if (!segments_[i].is_in_memory()) continue;

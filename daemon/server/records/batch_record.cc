@@ -22,8 +22,8 @@ void BatchRecord::wake_all(WaitedFor what, Slices& slices) {
 }
 
 std::size_t BatchRecord::wake_some(WaitedFor what, std::size_t left) {
-  // From the last to the first: when a waiter leaves, the last waiter takes its place, and that one
-  // has been looked at already.
+  // From the last to the first: when a waiter leaves, the last waiter, which was checked already,
+  // takes its place.
   left = std::min(left, waiters.all.size());
   for (std::size_t woken = 0; woken != kWokenAtOnce && left != 0;) {
     const Waiter& waiter = waiters.all[--left];

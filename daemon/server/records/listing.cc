@@ -25,8 +25,8 @@ constexpr auto kListLongest = std::chrono::microseconds(1000);
 // The processor time of a page, looked at now and then: each look is a system call.
 class PageTime {
  public:
-  // Asked before each batch. Never true before the first one, where the cursor would stay where it
-  // is.
+  // Asked before each batch. Never true before the first batch, because the cursor would not
+  // advance.
   bool is_used_up() {
     constexpr std::size_t kBetweenLooks = 8;
     constexpr auto kLong = std::chrono::microseconds(100);

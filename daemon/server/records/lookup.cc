@@ -18,7 +18,7 @@ struct Place {
     kNamed,    // the user's own, or as `user/id`
     kOnly,     // the only one of this id, of another user
     kSeveral,  // several users have one: `owner` is the first of them
-    kStopped,  // by the `look` function
+    kStopped,  // `look` returned kStop
   };
   How how = How::kNowhere;
   const Tenant* owner = nullptr;  // null: kNowhere, kStopped
@@ -28,9 +28,9 @@ struct Place {
 // Which batch an id means. A user finds its own batches. An admin finds its own first, then
 // `user/id`, then the only one of this id.
 //
-// This is the only place that decides whose batch a command is about. `look` looks up an id of one
-// tenant. It is called for the tenants in this order, and kStop ends the search, so no batch of a
-// later tenant is found while that of an earlier one is uncertain.
+// This is the only place that decides whose batch a command is about. `look` says what is known of
+// an id of a tenant. It is called in this order, and kStop ends the search: so no batch of a later
+// place is found while an earlier place is in doubt.
 template <class LookAt>
 Place find_place(const Tenants& tenants, const User& by, std::string_view id, const LookAt& look) {
   const auto place = [&](Look seen, Place::How how, const Tenant& owner, std::string_view its_id) {

@@ -127,7 +127,7 @@ std::optional<ResultsPage> results_in_memory(const BatchRecord& record, const Re
   if (demand.only_others) return others_in_memory(record, demand);
   ResultsPage page;
   begin(page, record, demand);
-  // Asked before the rows: a batch that is over has all its rows.
+  // Read before the rows: a batch that is over has all its rows.
   const bool is_over = record.is_over();
   PageRows rows(page, demand);
   // Twice the bytes of the page: a row in memory also has facts. If these are longer, the page ends

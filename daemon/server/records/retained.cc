@@ -14,7 +14,7 @@
 namespace locksley::daemon {
 
 std::uint64_t RetainedBatches::hash_of(std::uint32_t tenant, std::string_view id) const {
-  // Any odd constant: so the same id of two tenants has two hashes.
+  // Any odd constant: it gives the same id of two tenants two hashes.
   return XXH3_64bits_withSeed(id.data(), id.size(), seed_ + tenant * std::uint64_t{0x9E3779B97F4A7C15});
 }
 
@@ -56,7 +56,8 @@ void RetainedBatches::restored() {
     if (sizes[i] != 0) tables_[i].slots = std::vector<Slot>(slots_for(sizes[i]));
   }
   for (const auto& [number, page] : pages_) {
-    // The slots of a page lie anywhere, so each would cost a wait for the memory.
+    // Prefetches: the slots of a page's batches lie anywhere, and each access would wait for
+    // memory.
     for (const RetainedBatch& batch : page) {
       std::vector<Slot>& slots = table_of(batch.id_hash).slots;
       __builtin_prefetch(&slots[batch.id_hash & (slots.size() - 1)], 1);

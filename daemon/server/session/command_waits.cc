@@ -31,12 +31,12 @@ bool CommandWaits::serve_socket() {
   SessionInput& input = session_.input();
   // Until nothing is left: the socket does not report what a TLS channel has taken in already.
   while (transport.can_receive() && !life.is_closing() && !input.is_full()) input.receive();
-  if (life.is_closing()) return false;  // its last command was refused
+  if (life.is_closing()) return false;  // its input was refused
   session_.messages().match_events();
   const bool is_full = input.is_full();
   if (transport.is_at_end() || (is_full && transport.is_gone())) {
     // The commands that are pipelined after this one are not executed either: a peer that
-    // half-closes while it is blocked has given up. What was executed before has its replies.
+    // half-closes while it is blocked has given up. Commands executed before get their replies.
     life.go_to(Life::kLastReply);
     return false;
   }
@@ -47,7 +47,7 @@ bool CommandWaits::serve_socket() {
   }
   session_.memory().update();
   input.release();
-  // The socket is readable for as long as the rest is not read, so no event tells that the peer has
+  // While unread input is left, the socket stays readable, so no event reports that the peer has
   // gone.
   is_full ? wake_at(now() + kLookAtPeer) : transport.wait_readable(session_);
   wait_to_send();

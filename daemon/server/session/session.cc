@@ -106,8 +106,7 @@ Coroutine<void> Session::converse() {
   if (NetworkThreads* const network = state_.network(); network != nullptr && !life().is_closing()) {
     transport().hand_over(*network, *this);
   }
-  // False while commands that have arrived are yet to be executed: a peer that sends faster than
-  // they are executed waits.
+  // False while received commands are yet to be executed: a peer that sends faster than that waits.
   bool needs_input = true;
   while (!is_dropped()) {
     if (life().now() == Life::kStranger && now() >= login_.deadline()) co_return;
@@ -123,7 +122,7 @@ Coroutine<void> Session::converse() {
       input_.set_active(now());
     }
     needs_input = turn == TurnEnd::kNeedMore || input_.buffered_bytes() == 0;
-    // To send replies takes about as long as to make them.
+    // Sending replies takes about as long as making them.
     if (replies_.output().sendable().size() >= Slices::kMuchToSend && !state_.slices().has_time()) {
       co_await waits_.wait_for_slice();
     }
@@ -152,7 +151,7 @@ Coroutine<void> Session::converse() {
     if (may_go_on && !transport().is_at_end()) transport().wait_readable(*this);
     waits_.wait_to_send();
     replies_.offer_early();
-    // Only two long turns in a row count as costly: in one, another program may have had the
+    // Only two long turns in a row count as costly: during one, another program may have had the
     // processor.
     const bool was_long = took > kCheapTurn;
     const bool is_costly = std::exchange(was_long_, was_long) && was_long;
@@ -207,7 +206,8 @@ Session::TurnEnd Session::refuse_stream() {
 
 bool Session::is_held_up() {
   const std::size_t pause = input_.limits().authenticated ? kPauseOutput : kPauseStranger;
-  // First this: else a client that reads nothing would keep its place at the head of the queue.
+  // Check this first: otherwise a client that reads nothing would keep its place at the head of the
+  // queue.
   const bool waits = input_.gate().is_holding() && wait_unless_room_to_write(input_.command());
   return waits || replies_.output().size() > pause;
 }
@@ -263,7 +263,7 @@ void Session::authorities_changed(const TlsContext* context) {
 
 void Session::limits_changed() {
   input_.set_active(now());
-  if (is_logged_in()) input_.set_limits(state_.reader_limits());  // those of a stranger do not change
+  if (is_logged_in()) input_.set_limits(state_.reader_limits());  // the limits of strangers do not change
   wake();
 }
 

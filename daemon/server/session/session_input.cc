@@ -80,7 +80,7 @@ void SessionInput::drop() {
 
 void SessionInput::release() {
   if (reader_.is_idle()) reader_.release();
-  // It only shrinks here, so that it is not refused.
+  // The memory only shrinks here, so set_input() does not refuse it.
   if (const std::uint64_t memory = memory_bytes(); memory != memory_.input()) {
     memory_.set_input(memory);
   }

@@ -29,7 +29,7 @@ void SessionLogin::check_failed() {
 void SessionLogin::log_out() {
   const Users& users = state_.users();
   set_user(users.are_configured() ? nullptr : users.everybody(), Credential::kNone);
-  // A certificate stands for its user for as long as the connection lives.
+  // The certificate logs its user in again, as long as the connection lives.
   Transport& transport = connection_.transport();
   if (transport.is_tls()) log_in_by_certificate(transport.peer_common_name());
 }
@@ -50,7 +50,7 @@ void SessionLogin::set_user(UserRef user, Credential credential) {
   ConnectionLife& life = connection_.life();
   if (life.is_open()) life.go_to(set == nullptr ? Life::kStranger : Life::kServing);
   input_.set_limits(set == nullptr ? proto::Limits::before_authentication() : state_.reader_limits());
-  // Done first, so that it gets no events of the batches of others.
+  // Done first, so that the connection gets no events of other users' batches.
   if (!may(proto::CommandGroup::kRead) && !subscriptions_.empty()) subscriptions_.clear();
   if (set != nullptr) subscription_moves_.follow();
 }

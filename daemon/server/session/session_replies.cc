@@ -82,7 +82,7 @@ bool SessionReplies::flush() {
 
 bool SessionReplies::is_over_limit() {
   const std::uint64_t most = state_.config().limits.output_buffer.count;
-  // A reply with one output as large as the limit is sent.
+  // A reply whose one output is as large as the limit may still be sent.
   constexpr std::uint64_t kAroundOutput = 128;  // rounded up
   if (output_.size() + subscriptions_.waiting_bytes() <= most + kAroundOutput) return false;
   state_.stats().slow_clients_dropped.add(1);
@@ -114,7 +114,7 @@ void SessionReplies::free_if_large(proto::OutputBuffer bytes) {
 }
 
 void SessionReplies::end() {
-  take_back_early();  // before the socket is closed, to which the store's writer may send
+  take_back_early();  // before the socket is closed: the store's writer may send to it
   free_if_large(output_.take_all());
 }
 

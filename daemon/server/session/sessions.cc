@@ -112,7 +112,7 @@ void Sessions::limits_changed() {
 }
 
 void Sessions::tell_all(SlicedWork& telling, void (*tell_one)(Session&)) {
-  // To tell one takes a microsecond, and then it has a turn.
+  // Informing a session takes a microsecond, and then it has a turn.
   auto tell = [this, tell_one, next = std::uint64_t{0}](Instant until) mutable {
     kIoThread.assert_held();
     constexpr int kBetweenLooks = 64;  // at the clock
@@ -151,7 +151,7 @@ class Sessions::Holders {
     }
     for (auto& [account, holders] : by_account_) std::ranges::make_heap(holders, {}, &Holder::bytes);
   }
-  // Takes out the one that holds most of this account. Null: none holds anything.
+  // Takes out the session of this account that holds most. Null: none holds anything.
   Session* take_largest(const Account& account) {
     const auto found = by_account_.find(&account);
     if (found == by_account_.end() || found->second.empty()) return nullptr;
@@ -185,8 +185,8 @@ void Sessions::enforce_memory_limit(const Account& own) {
 }
 
 bool Sessions::shed(const Account& own) {
-  // To look at ten thousand connections takes some 400 us, and to drop one some 2 us. All tenants
-  // are looked at once, if all together hold too much.
+  // Walking over ten thousand connections takes some 400 us, and dropping one some 2 us. If all
+  // users together hold too much, all tenants are walked over once.
   constexpr int kAtOnce = 64;
   Holders holders(by_id_);
   const auto drop_one_of = [this, &holders](const Account& account) {

@@ -24,8 +24,8 @@ std::string no_room_error(std::uint64_t limit) {
       limit);
 }
 
-// The reply of EXEC while its commands are executed: replies are parts of it, whether they are
-// wanted or not.
+// The reply of EXEC while its commands are executed: their replies are parts of it, even if the
+// client does not want them.
 class ExecReply {
  public:
   explicit ExecReply(Session& session)

@@ -45,7 +45,7 @@ void EarlyReplies::send(Ticket ticket) {
     const MutexLock lock(mutex_);
     for (Place place = 0; place < kMost; ++place) {
       Entry& entry = entries_[place];
-      // No earlier ticket: that of a group that failed may not have been taken back yet.
+      // Not an earlier ticket: the reply of a failed group may not have been taken back yet.
       if (entry.state != State::kOffered || entry.ticket != ticket) continue;
       entry.state = State::kBeingSent;
       Sending& sending = all[count++];
@@ -59,7 +59,7 @@ void EarlyReplies::send(Ticket ticket) {
   const auto some = std::span(all).first(count);
   for (Sending& each : some) {
     const std::string_view bytes(each.bytes.data(), each.size);
-    // A connection that is broken is found to be so by the I/O thread.
+    // The I/O thread will find out that the connection is broken.
     each.size = send_now(each.socket, {&bytes, 1}).value_or(0);
   }
   {

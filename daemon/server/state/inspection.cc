@@ -53,8 +53,8 @@ Reason reason_of(const BatchStatus& status, const QueueView& view, bool is_over,
   return {"waiting-its-turn"};
 }
 
-// How many jobs of a batch run at once, as far as is known: by the fraction of the lane that the
-// batch received lately; before it received anything, by the fraction that is its share.
+// An estimate of how many jobs of a batch run at once: from the fraction of the lane that it
+// received lately, or, if it received nothing yet, from its share.
 double slots_for(const QueueView& view, std::uint32_t workers) {
   return (view.received > 0.001 ? view.received : view.share) * workers;
 }

@@ -9,7 +9,7 @@ namespace locksley::daemon {
 std::size_t SessionOutput::size() const { return sendable_.size() + held_.bytes(); }
 
 std::size_t SessionOutput::memory_bytes() const {
-  // A held reply without bytes takes memory, too: its place in two queues.
+  // Includes the places in two queues that even a reply without bytes takes.
   std::size_t sum = sendable_.memory_bytes() + held_.memory_bytes() + held_.size() * kHeldBytes;
   if (muted_ != nullptr) sum += muted_->memory_bytes();
   return sum;
@@ -66,7 +66,7 @@ void SessionOutput::end_whole() {
   const auto ended = std::exchange(under_way_, std::nullopt);
   if (!ended) return;
   if (held_.size() > 1 && *ended + 1 == held_.next_number()) {
-    // It waits for nothing but the replies before it.
+    // The whole reply waits only for the replies before it.
     HeldSegment whole = held_.take_last();
     held_.last().bytes.append(std::move(whole.bytes));
   }

@@ -11,8 +11,8 @@ namespace locksley::daemon {
 
 namespace {
 
-// Of a subscription besides its name, which is stored twice: nodes of three trees. Measured over
-// 400,000 with names of ten bytes.
+// The bytes of a subscription without its name, which is stored twice: nodes of three trees.
+// Measured over 400,000 with names of ten bytes.
 constexpr std::uint64_t kTopicBytes = 256;
 
 std::uint64_t bytes_of_topic(std::string_view topic) { return kTopicBytes + 2 * topic.size(); }
@@ -118,7 +118,7 @@ bool Subscriptions::move_until(std::string_view audience, Instant until) {
     return false;
   }
   moved_up_to_.reset();
-  // The events that wait were published while the connection was allowed to receive them.
+  // The waiting events were published while the connection was allowed to receive them.
   if (!patterns_.empty()) {
     events_.unsubscribe_from_all(*this, audience_);
     events_.subscribe_to_all(*this, audience);

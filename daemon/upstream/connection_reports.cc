@@ -9,8 +9,8 @@
 namespace locksley::daemon {
 namespace {
 
-// The link's trouble, with what to do about it if the link has connected to the upstream's port for
-// HTTP or for clients, whose replies do not say that.
+// The link's trouble; with advice if the link has connected to the upstream's port for HTTP or for
+// clients, whose replies do not explain it.
 std::string_view reason_of(const UpstreamLink& link) {
   const std::string_view trouble = link.trouble();
   if (link.is_not_resp3())
@@ -106,8 +106,8 @@ void ConnectionReports::log_trouble(const UpstreamLink& link) {
   const bool is_not_there = trouble.starts_with("NOHANDLER");
   const bool is_refused = trouble.starts_with("NOPERM") && trouble.contains("to use the handler");
   if (is_not_there || is_refused) {
-    // The link tries again: a handler may become remote there. Of those that a person has named, at
-    // least one should be.
+    // The link tries again: a handler may become remote there. If the configuration names handlers,
+    // at least one should be remote: a warning.
     LogLine(is_not_there
                 ? "the upstream daemon has no handler of this lane for remote workers; it is asked again"
                 : "the upstream daemon lets this user run no handler of this lane")

@@ -43,7 +43,7 @@ class Run {
   void append(std::string_view output) {
     const std::size_t size = outputs_.size();
     const std::size_t most = size + proto::max_bulk_bytes(output.size());
-    // Without zeros that are overwritten at once. It grows by doubling.
+    // Avoids writing zeros that are overwritten at once. The string grows by doubling.
     outputs_.resize_and_overwrite(most, [&](char* bytes, std::size_t) {
       return static_cast<std::size_t>(proto::write_bulk(bytes + size, output) - bytes);
     });
@@ -140,7 +140,7 @@ void LeaseRunner::batch_changed(const std::shared_ptr<Batch>& batch) {
   // Every batch that has this observer is a LeaseBatch.
   auto changed = std::static_pointer_cast<LeaseBatch>(batch);
   const bool is_over = changed->is_over();
-  // Its first executor has begun: there is nothing to pass on.
+  // Only its first executor has begun: there is nothing to pass on.
   if (!is_over && changed->status().rows == 0) return;
   const bool is_first = changed->set_changed();
   if (!is_first && !is_over) return;
@@ -181,7 +181,7 @@ bool LeaseRunner::take(LeaseSink& sink) {
   bool goes_on = false;
   for (const std::shared_ptr<LeaseBatch>& batch : changed) {
     batch->clear_changed();
-    // Before its rows are read: a batch that is over then has all of them.
+    // Read before the rows: a batch that is over has all its rows.
     const bool is_over = batch->is_over();
     if (find(batch->key) != batch.get()) continue;
     pass_on(*batch, sink);
@@ -241,8 +241,8 @@ JobNews LeaseRunner::last_news(LeaseBatch& batch, const ResultRow& row) {
 void LeaseRunner::send_news(LeaseSink& sink) {
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
   std::vector<ShownJobs::View> running;
-  // A connection of an earlier offer may still have leases in the lane: the look-up by key leaves
-  // them out.
+  // A connection of an earlier offer may still have leases in the lane: the look-up by key skips
+  // them.
   lane_.running().visit(
       0, kAll, JobNotes::kMostText,
       [](const Batch& batch) { return batch.options().queue_tenant == kTenant; },

@@ -14,12 +14,12 @@ namespace locksley::daemon {
 namespace {
 
 constexpr std::uint16_t kDefaultPort = 7771;  // `workers.port`
-// The part of max_leased_bytes that a lane has if others have filled all of them, perhaps with
-// results that no upstream takes. A guess: results of many jobs, and little memory beside the
-// limit.
+// A lane keeps this part of max_leased_bytes even if other lanes have filled all of it, perhaps
+// with results that no upstream takes. A guess: room for results of many jobs, and little memory
+// beside the limit.
 constexpr std::uint64_t kSparePart = 8;
 
-// Whether there is a connection for it.
+// Whether the offer gets a connection.
 bool is_served(const OfferedLane& offered) { return offered.slots != 0 && !offered.handlers.empty(); }
 
 }  // namespace

@@ -20,13 +20,13 @@ namespace {
 
 // How long connecting may take, and then the TLS handshake. A guess.
 constexpr std::chrono::milliseconds kConnectTimeout{10'000};
-// The same for TCP alone where there are other addresses to try: the machine of one may be gone.
-// One lost packet is sent again in less. A guess.
+// The same for TCP alone if there are other addresses to try, since the machine of this one may be
+// gone. TCP sends one lost packet again within this time. A guess.
 constexpr std::chrono::milliseconds kAddressTimeout{1'500};
 // A peer that vanished is noticed after about this long, until JOIN says how long a lease lasts.
 constexpr std::chrono::seconds kSilence{10};
-// Guesses. Two lost packets are sent again in less than the first; a person waits as long as the
-// second for an upstream that has moved to another machine.
+// Guesses. Within the first, TCP sends two lost packets again; the second is how long a person
+// waits for an upstream that has moved to another machine.
 constexpr std::chrono::seconds kShortestSilence{1};
 constexpr std::chrono::seconds kLongestSilence{60};
 // Between two readings of the socket's round trip, which changes slowly. A guess.
@@ -135,7 +135,7 @@ void UpstreamConnection::serve() {
     if (link_.is_broken()) close(link_.trouble());
   }
   kept_.set(link_.stats().kept_bytes);
-  // It has joined.
+  // The link has just joined.
   if (reports_.report(link_))
     set_silence(link_.joined().lease.count() != 0 ? link_.joined().lease : kSilence);
   if (link_.is_done()) {
@@ -158,7 +158,8 @@ void UpstreamConnection::arm_timer() {
   if (is_connecting_ || is_closing_) return;
   std::optional<Nanoseconds> next = link_.next_timer();
   if (const auto look = link_.next_check(); look && is_open_) next = next ? std::min(*next, *look) : look;
-  // A timer for an earlier time stays: each reply moves the next instant on, so it rarely comes.
+  // A timer for an earlier time stays: each reply postpones the next instant, so the timer rarely
+  // goes off.
   if (!next || (timer_at_ != Nanoseconds{0} && timer_at_ <= *next)) return;
   timer_at_ = *next;
   timer_.expires_at(Instant(*next));
@@ -241,8 +242,9 @@ void UpstreamConnection::set_socket_options() {
   set_tcp_option(socket_, TCP_KEEPCNT, 3);
 }
 
-// The upstream gives a silent worker's jobs to others after a lease. A connection that breaks
-// sooner loses jobs that this process could go on with; one that breaks later gets no new ones.
+// The upstream gives a silent worker's jobs to others after a lease. If the connection breaks
+// sooner, this process loses jobs that it could go on with; if later, it gets no new jobs until
+// then.
 void UpstreamConnection::set_silence(std::chrono::milliseconds lease) {
   const std::chrono::milliseconds silence =
       std::clamp<std::chrono::milliseconds>(lease, kShortestSilence, kLongestSilence);

@@ -12,8 +12,8 @@
 namespace locksley::daemon {
 namespace {
 
-// Parts of the output that one system call takes, and system calls one after the other: the other
-// connections of this thread have their turn after a few hundred KiB. Guesses.
+// How many parts of the output one system call takes, and how many such calls follow each other:
+// the other connections of this thread have their turn after a few hundred KiB. Guesses.
 constexpr std::size_t kMostViews = 16;
 constexpr int kMostWrites = 4;
 

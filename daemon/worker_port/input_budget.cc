@@ -112,7 +112,7 @@ InputBudget::Share* InputBudget::last_beside(const Share& first) const {
   };
   const OfUser& own = first.user_->second;
   if (own.bytes > most_of_user_alone()) return last_of(own);
-  // Of the user that holds most.
+  // Chooses a connection of the user that holds most.
   Share* last = nullptr;
   std::uint64_t most = 0;
   for (const auto& [name, user] : users_) {
@@ -125,7 +125,7 @@ InputBudget::Share* InputBudget::last_beside(const Share& first) const {
 }
 
 void InputBudget::wake_waiting() {
-  // One of each user: the next one as it reads.
+  // Wakes one connection of each user; the next one follows when that one reads.
   for (auto next = waiting_users_.begin(); next != waiting_users_.end();) {
     Share& share = *(*next++)->waiting.begin()->second;
     if (!may_grow(share) && !is_first(share)) continue;

@@ -75,8 +75,7 @@ bool LinkHost::has_room() { return store_ == nullptr || store_->has_room(); }
 std::uint64_t LinkHost::last_write() {
   kLinkThread.assert_held();
   if (store_ == nullptr) return 0;
-  // Results by themselves are not urgent to the store; a worker that waits for its reply makes them
-  // so.
+  // Results alone do not make the store write soon; a worker that waits for its reply does.
   if (const Ticket gathering = store_->gathering(); gathering > asked_for_)
     asked_for_ = store_->put(std::monostate{}, Urgency::kAwaited);
   return asked_for_;
@@ -104,8 +103,8 @@ std::uint64_t LinkHost::longest_output() {
   const proto::Limits& limits = directory_->limits;
   const std::uint64_t most = std::min({input_.most_of_user_alone(), std::uint64_t{limits.max_command_bytes},
                                        std::uint64_t{limits.max_bulk_bytes}});
-  // Besides the output: the other words of SETTLE, and the bytes of the next command that the same
-  // read brings.
+  // Room for the other words of SETTLE, and for the part of the next command that the same read
+  // brings.
   constexpr std::uint64_t kBeside = 2 * WorkerSession::kMostRead;
   return most - std::min(most / 2, kBeside);
 }

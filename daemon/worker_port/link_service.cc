@@ -22,13 +22,13 @@ namespace {
 constexpr auto kRoomPeriod = std::chrono::milliseconds(10);
 // InputBudget::kPatience counts these.
 constexpr auto kInputPeriod = std::chrono::seconds(1);
-// Workers wait 30 s for a sign of life.
+// Workers wait for 30 s for bytes from the daemon.
 constexpr std::uint64_t kLooksToShowLife = 5;
 // A timer that is this late shows that the thread did not run, and has read nothing. The workers of
 // the shortest leases send a BEAT every 333 ms.
 constexpr auto kDeaf = std::chrono::milliseconds(300);
-// Bytes that the system takes for a peer beyond those that are on their way. More would leave the
-// link without a sign that a slow peer receives a long reply. A guess: some ms of a fast link.
+// How many bytes the system accepts for a peer beyond those in flight. With more, the link could
+// not see that a slow peer receives a long reply. A guess: some ms of a fast link.
 constexpr int kMostNotSent = 256 * 1024;
 
 }  // namespace
@@ -251,7 +251,7 @@ void LinkService::watch_room() {
     if (host_.has_room()) {
       for (const auto& [id, session] : sessions_) session->wake();
     } else {
-      watch_room();  // also if there is room a moment later: connections that pause were not woken
+      watch_room();  // even if there is room a moment later: paused connections were not woken
     }
     link_->wake(boot_time());
     after_link();

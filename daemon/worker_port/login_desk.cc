@@ -43,7 +43,7 @@ void LoginDesk::ask(LoginQuestion question, Done done) {
 
 LoginAnswer LoginDesk::admit(const UserRef& user, ConnectionPlace place) {
   Account& account = user->tenant().account;
-  // A peer that logs in once more as its user, by a password after a certificate, is counted
+  // A peer that logs in again as the same user, by a password after a certificate, is counted
   // already.
   if (place.get() == &account) return {.user = user, .place = std::move(place), .refusal = {}};
   if (!account.has_room(Resource::kConnections, 1)) return refused(std::string(kTooManyConnections));

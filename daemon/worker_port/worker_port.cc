@@ -79,7 +79,7 @@ void WorkerPort::start() {
   watch_lanes();
   auto directory = WorkerDirectory::make(state_, tls_, address_);
   {
-    // Here, so that the metrics are there before the first scrape.
+    // Done here, so that the metrics exist before the first scrape.
     const ThreadRoleScope role(kLinkThread);
     service_->set_directory(std::move(directory));
   }

@@ -84,7 +84,7 @@ Coroutine<void> WorkerSession::converse() {
     is_paused_ = !may_execute();
     if (is_paused_) service_.watch_room();
     if (has_more && !is_paused_ && !input_.is_waiting()) {
-      // First the other users have their turns, and this user's other connections.
+      // Other users, and this user's other connections, have their turns first.
       co_await service_.slices().wait_for_slice(wakeup().line());
       continue;
     }
@@ -160,7 +160,8 @@ bool WorkerSession::receive() {
 }
 
 std::uint64_t WorkerSession::input_bytes() const {
-  // A block of the reader is the connection's own, as the buffer with which it sends.
+  // One block of the reader does not count, nor does the buffer for sending: each connection has
+  // them.
   constexpr std::size_t kOwn = proto::CommandReader::kBlockBytes;
   const std::size_t held = reader_.memory_bytes();
   return std::max(reader_.buffered_bytes(), held - std::min(held, kOwn));
@@ -201,7 +202,7 @@ WorkerSession::TurnEnd WorkerSession::execute() {
 
 void WorkerSession::send() {
   if (is_dropped() || service_.link().is_put_off(id_)) return;
-  // Its coroutine sends the rest, and goes on when the peer has gone.
+  // The coroutine sends the rest, and goes on when the peer has gone.
   if (is_sent_away_) return wakeup().wake();
   if (!flush()) return drop("the peer has gone");
   if (!service_.link().output(id_).empty()) transport().wait_writable(*this);
@@ -220,7 +221,7 @@ bool WorkerSession::flush() {
     const std::optional<std::size_t> sent = transport().send(std::span(views).first(used));
     if (!sent) return false;
     if (service_.link().sent(id_, *sent)) service_.lane_has_work();
-    // While much is unsent, no command is read: that the peer takes bytes shows that it lives.
+    // While much is unsent, no command is read; but a peer that takes bytes is alive.
     if (has_waited && *sent != 0) {
       service_.link().heard(id_, boot_time());
       input_.received(*sent);
@@ -268,7 +269,7 @@ void WorkerSession::drop(std::string_view reason) {
       .with("peer", peer())
       .with("reason", reason)
       .write(service_.log(), spdlog::level::debug);
-  // No job is leased to it until its coroutine has ended.
+  // Prevents that it gets a lease before its coroutine has ended.
   service_.link().end_claim(id_, boot_time());
   wakeup().wake();
 }
@@ -320,7 +321,7 @@ void WorkerSession::show_life() {
 
 Coroutine<void> WorkerSession::say_goodbye() {
   kLinkThread.assert_held();
-  // The last reply is behind those that wait for the store.
+  // The last reply waits behind replies that wait for the store.
   while (!is_dropped() && service_.link().holds_replies(id_)) {
     if (!wakeup().take()) co_await wakeup().wait();
   }

@@ -35,7 +35,7 @@ std::optional<WorkerSession::TurnEnd> WorkerSession::execute_own() {
     fail(proto::kNoAuth);
     return TurnEnd::kNeedMore;
   }
-  // For a connection that has not joined the link needs no batch: it refuses the command.
+  // If the connection has not joined, the link refuses the command, and needs no batch.
   if (is("RECLAIM") && link.workers().contains(id_)) return TurnEnd::kAsk;
   if (is("PING") || is("ECHO") || is("SELECT") || is("CLIENT") || is("INFO")) {
     link.end_claim(id_, boot_time());
@@ -164,8 +164,8 @@ LoginQuestion WorkerSession::by_password(std::string_view user, std::size_t pass
 template <class Answer, class Ask>
 Coroutine<std::optional<Answer>> WorkerSession::answer_to(Ask ask) {
   auto answer = std::make_shared<std::optional<Answer>>();
-  // The question does not keep the session: the I/O thread may be the last to hold its answer's
-  // function.
+  // The question must not own the session: the I/O thread may be the last to hold the function for
+  // the answer.
   ask([weak = weak_from_this(), answer](Answer given) {
     *answer = std::move(given);
     if (const auto self = weak.lock()) self->wakeup().wake();
@@ -187,7 +187,7 @@ Coroutine<bool> WorkerSession::log_in(LoginQuestion question) {
   std::optional<LoginAnswer> got = co_await answer_to<LoginAnswer>(ask);
   if (!got) co_return false;
   if (got->user == nullptr) {
-    // A peer that has not asked for a login is a stranger, who may log in later.
+    // A peer that has not asked for a login stays a stranger, and may log in later.
     if (!got->refusal.empty()) fail(got->refusal);
     login_failed();
     co_return by != Credential::kPassword && got->refusal.empty();

@@ -9,7 +9,7 @@ namespace locksley::daemon {
 
 namespace {
 
-// But for the handlers.
+// All metrics except those of handlers.
 void read_numbers(const MachinesView& view, const std::set<std::string, std::less<>>& lanes,
                   Families& families) {
   const auto add = [&families](Family family, std::uint64_t value) {

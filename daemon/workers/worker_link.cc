@@ -64,8 +64,8 @@ void WorkerLink::set_user(Id id, std::string user) { connections_.find(id)->user
 void WorkerLink::disconnect(Id id, Nanoseconds now) {
   holds_.note_absence(clock_.first_due(), now);
   clock_.advance(now);
-  // A worker that has got no reply for long may have given up the connection, and goes on with its
-  // jobs: that is no fault of theirs, and it gets the time to reclaim them.
+  // A worker that has got no reply for long may have given up the connection, and go on with its
+  // jobs. That is not the jobs' fault, so the worker gets time to reclaim them.
   const Nanoseconds until = holds_.returning_until(connections_.waits_long(id), clock_.now());
   const bool may_return = clock_.now() < until;
   connections_.remove(id);
@@ -171,8 +171,8 @@ void WorkerLink::dispatch(Id id, const proto::ArgumentList& arguments) {
 }
 
 std::vector<WorkerLink::Id> WorkerLink::take_ready() {
-  // A worker keeps its results until it has the reply to SETTLE, so this much longer. A guess: as
-  // long as some leases of the shortest jobs take.
+  // The most by which a reply to SETTLE is delayed, and by which the worker keeps its results
+  // longer. A guess: some leases of the shortest jobs.
   constexpr std::chrono::milliseconds kPutOff{2};
   auto ready = connections_.take_ready([this](Id id) {
     const auto worker = workers_.find(id);
@@ -273,11 +273,11 @@ void WorkerLink::advance(Nanoseconds now) {
 
 void WorkerLink::look_at(RemoteWorker& worker) {
   clock_.disarm(worker);
-  // What it has sent since is not read.
+  // Bytes that the worker has sent since are unread.
   if (connections_.is_full(worker.connection)) worker.heard = clock_.now();
   const Nanoseconds silent = clock_.silent_at(worker);
   const bool loses_all = clock_.now() >= silent && !worker.leases.empty();
-  // One that is silent gets no other lease before it has sent something. If it lives, it claims
+  // A silent worker gets no other lease before it has sent something. If it is alive, it claims
   // again.
   if (worker.waiting && (loses_all || worker.waiting->until <= clock_.now())) claims_.end_with_null(worker);
   if (loses_all) {

@@ -3,8 +3,8 @@
 namespace locksley::daemon {
 namespace {
 
-// If a check for silence comes later than this, this process was late, and not the upstream. A
-// guess.
+// If check_silence() comes later than this, this process was paused, and the silence proves
+// nothing. A guess.
 constexpr std::chrono::milliseconds kLate{1'000};
 
 }  // namespace
@@ -53,11 +53,11 @@ std::optional<Nanoseconds> CommandPipeline::silent_at() const {
   return std::max(due, silent_since_) + reply_timeout_;
 }
 
-// TCP does not notice a peer that is stopped, or hangs: its kernel acknowledges everything.
+// TCP does not notice that a peer is stopped or hangs: the peer's kernel acknowledges everything.
 void CommandPipeline::check_silence() {
   const std::optional<Nanoseconds> at = silent_at();
   if (!at || now_ < *at) return;
-  // If this process was paused, replies may lie unread: it gets the time once more.
+  // If this process was paused, replies may be unread: the upstream gets the time once more.
   if (now_ - *at > kLate && !std::exchange(was_late_, true)) {
     silent_since_ = now_;
     return;

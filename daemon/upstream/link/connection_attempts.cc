@@ -9,9 +9,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{100};
 constexpr std::chrono::milliseconds kLongestPause{5'000};
-// While it holds leases: an upstream that has read its batches waits for workers.reclaim, 3 s
-// unless it is configured, before it gives the jobs to others. With that, and UpstreamConnection's
-// time for an address that does not answer, two addresses are tried in less.
+// While the link holds leases: after a restart the upstream waits for workers.reclaim, 3 s by
+// default, before it gives the jobs to others. With this pause, and UpstreamConnection's time for
+// an address that does not answer, two addresses are tried within that time.
 constexpr std::chrono::milliseconds kLongestPauseWithLeases{1'000};
 
 }  // namespace
@@ -36,7 +36,7 @@ bool ConnectionAttempts::choose_next_address(const Outcome& outcome) {
   } else {
     next = route_.unreachable();
   }
-  // Otherwise an upstream that closes connections after the join would be tried again without a
+  // Otherwise an upstream that closes connections after their JOIN would be asked again without a
   // pause.
   return outcome.has_joined || next == Next::kAfterPause;
 }

@@ -72,8 +72,8 @@ HeldLease* LeaseClaims::on_reply(const AwaitedReply& awaited, ReplyCursor reply,
     pipeline_.fail(std::move(jobs.error()));
     return nullptr;
   }
-  // Not for leases that come one after the other, each after the end of the one before: of several
-  // CLAIMs all but one would be answered with null.
+  // Not for leases that each come after the end of the previous one: of several CLAIMs all but one
+  // would get null.
   if (leases_.in_slots() != 0) burst_ = std::min(2 * burst_, kMostClaims);
   puts_off_ = awaited.blocks;
   leased_jobs_ += jobs->range.size();

@@ -31,7 +31,7 @@ void LeaseLifecycle::begin(HeldLease& lease) {
 }
 
 void LeaseLifecycle::ended(LeaseKey key) {
-  // So much later at most does an idle slot get jobs that come while another slot runs some. A
+  // The most by which a put-off CLAIM delays jobs for an idle slot while another slot runs some. A
   // guess: two wake-ups of a busy machine, and the shortest jobs.
   constexpr std::chrono::microseconds kShort{200};
   HeldLease* const lease = leases_.find(key);
@@ -92,7 +92,7 @@ void LeaseLifecycle::stop(HeldLease& lease) {
 }
 
 void LeaseLifecycle::give_back(HeldLease& lease) {
-  // With LEAVE everything goes back.
+  // LEAVE hands everything back.
   if (!lease.name.empty() && !pipeline_.has_sent_leave()) yield(lease, std::nullopt);
   leases_.forget(lease);
 }
@@ -117,8 +117,8 @@ void LeaseLifecycle::drain() {
   for (const LeaseKey key : leases_.keys()) {
     HeldLease* lease = leases_.find(key);
     if (lease != nullptr) cut(*lease, lease->range.low);
-    // Jobs that an executor has claimed, and does not start, would wait here, where perhaps nothing
-    // runs them any more.
+    // Jobs that an executor has claimed but not started would wait here, where perhaps nothing runs
+    // them any more.
     lease = leases_.find(key);
     if (lease != nullptr && lease->state == State::kRunning) host_.finish(key);
   }
@@ -156,7 +156,7 @@ void LeaseLifecycle::on_settle(const AwaitedReply& awaited, ReplyCursor reply) {
     return;
   }
   const std::string_view error = reply.text();
-  // For want of memory the upstream closes the connection. The results go on the next one.
+  // The upstream closes the connection for lack of memory. The results go on the next one.
   if (error.starts_with("QUEUEFULL")) return pipeline_.fail(std::string(error));
   if (lease == nullptr) return;
   if (error.starts_with("LOST")) return lose(*lease);

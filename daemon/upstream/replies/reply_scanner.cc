@@ -14,7 +14,7 @@ std::span<char> ReplyScanner::prepare() {
   const bool is_too_large = capacity_ > kIdleBytes && kept == 0 && needed <= kIdleBytes;
   if (written_ + kLeastSpace > capacity_ || needed > capacity_ - begin_ || is_too_large) {
     if (needed > capacity_ || is_too_large) {
-      // What a large reply announces is allocated as its bytes arrive: a doubling at a time.
+      // Memory for a large reply is allocated as its bytes arrive, doubling each time.
       const std::size_t grown = std::min(needed, std::max(2 * capacity_, 2 * kLeastSpace));
       const std::size_t capacity = std::max(kept + kLeastSpace, is_too_large ? 2 * kLeastSpace : grown);
       auto larger = std::make_unique_for_overwrite<char[]>(capacity);
@@ -70,7 +70,7 @@ bool ReplyScanner::close_aggregates() {
 }
 
 // The payloads of a lease, without the steps that elements of other kinds need. scan_element()
-// reports the errors.
+// finds the errors.
 void ReplyScanner::pass_short_bulks() {
   const char* from = buffer_.get() + at_;
   const char* const end = buffer_.get() + written_;

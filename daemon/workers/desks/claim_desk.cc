@@ -133,7 +133,7 @@ void ClaimDesk::wait(RemoteWorker& worker, ClaimCommand command, std::vector<Ser
   }
   for (const ServedLane& served : worker.waiting->lanes) {
     waiting_[served.lane].add(worker, served.gates);
-    // The last search for jobs follows in serve_waiting().
+    // serve_waiting() looks for jobs once more.
     served.lane->want_remote_work(true);
   }
   clock_.arm(worker, until);
@@ -160,7 +160,7 @@ void ClaimDesk::end_with_null(RemoteWorker& worker) {
 
 void ClaimDesk::serve_waiting() {
   if (waiting_.empty() || !may_claim()) return;
-  // A lane for which no CLAIM waits any longer leaves the map meanwhile.
+  // A lane leaves the map when no CLAIM waits for it any longer.
   for (auto at = waiting_.begin(); at != waiting_.end();) {
     Lane& lane = *at->first;
     // Workers with an idle slot come before those that want their next lease early.
@@ -192,7 +192,7 @@ void ClaimDesk::serve_waiting_of(Lane& lane, Claims which) {
 void ClaimDesk::follow_handlers(RemoteWorker& worker) {
   auto handlers = handlers_.follow(worker);
   if (!handlers) return;
-  // A CLAIM that waits names the places of before: the worker asks again.
+  // The waiting CLAIM names old places: end it, and the worker asks again.
   end_with_null(worker);
   handlers_.serve(worker, std::move(*handlers));
 }

@@ -19,9 +19,9 @@ namespace locksley::daemon {
 
 namespace {
 
-// The batch waits for its start (DELAY, AFTER), so no worker has had its jobs. A batch that has
-// started may wait once more after a restart: the event that it waited for happened in the last
-// moments of the process before, or by another wall clock.
+// The batch waits for its start (DELAY, AFTER), so no worker should have had its jobs. But a
+// restored batch may wait again after it had started: its condition was met in the last moments of
+// the previous process, or by another wall clock.
 bool may_not_have_begun(const Batch& batch) {
   const Holds holds = batch.holds();
   return (has(holds, Hold::kDelay) || has(holds, Hold::kBatches)) && batch.status().started_at == 0;
@@ -78,7 +78,7 @@ std::expected<std::uint32_t, std::string_view> ReclaimDesk::reclaim_jobs(const R
   const bool is_held = holds_.holds(place);
   if (!is_held) place.lane->gates().set_hold(place.gate, true);
   give_up(workers_.at(elsewhere->connection), elsewhere->number);
-  // No loss was counted that could be taken back.
+  // No loss was counted, so there is none to take back.
   LossCounts none(options_.max_losses);
   const auto attempt = reclaim_queued(worker, command, batch, lease, none);
   if (!is_held) place.lane->gates().set_hold(place.gate, false);
@@ -115,10 +115,10 @@ std::expected<std::uint32_t, std::string_view> ReclaimDesk::reclaim_queued(const
   const auto try_reclaim = [&](std::uint32_t attempt) {
     return attempt >= first && lease.reclaim(batch, command.jobs, attempt, command.width, losses, most_parts);
   };
-  // Each restart of the daemon has made all attempt numbers one higher; they begin with 1. Failed
-  // attempts survive restarts: so a job that has not failed is still at the attempt that an earlier
-  // process leased to the worker, however many restarts there were since. For a job that has failed
-  // this is not known: its number may be that of a later attempt.
+  // Attempt numbers begin with 1, and each restart of the daemon increases all of them by one.
+  // Failed attempts survive restarts. So a job that has not failed is still at the attempt that an
+  // earlier process gave to the worker, however many restarts there have been since. For a job that
+  // has failed this is unknown: its number may be that of a later attempt.
   const bool was_numbered_lower =
       command.attempt != 0 && command.attempt < std::numeric_limits<std::uint32_t>::max();
   const bool is_of_this_life = command.former && leases_.is_of_this_life(*command.former);

@@ -103,20 +103,20 @@ void ReportDesk::note_answer(RemoteWorker& worker, OutLease& out, std::uint64_t 
   const bool has_begun_none = out.reported.is_complete() && out.begun(in_front) == 0;
   if (has_begun_none && in_front != 0 && from <= out.lease.held().at(0)) worker.held_up = clock_.now();
   if (from <= cut->at) return;
-  // The order asked for more: the worker yields from the first job that has not started. Not to ask
-  // again for those that have.
+  // The order asked for more, so the worker yields from the first job that has not started. Notes
+  // that, so as not to ask for started jobs again.
   out.reported.kept_below(std::min(from, out.lease.range().high));
 }
 
 void ReportDesk::beat(RemoteWorker& worker, const proto::ArgumentList& arguments) {
-  // BEATs charge leases no more often, since to charge one takes some 100 ns. A guess: the shortest
-  // quantum().
+  // BEATs charge leases no more often than this, since charging one takes some 100 ns. A guess: the
+  // shortest quantum().
   constexpr std::chrono::milliseconds kChargedByBeats{10};
   const auto command = parse_beat(arguments, worker.slots.size() * SlotTimes::kMostLeases);
   if (!command) return error(worker, command.error());
   worker.beaten = clock_.now();
   std::vector<LeaseName> gone;
-  // Each once, however often it is named: to show its jobs takes as long as it is wide.
+  // Each lease once, however often it is named: the time to show its jobs grows with its width.
   std::set<OutLease*> told;
   std::set<OutLease*> risen;
   std::set<OutLease*> corrected;  // jobs may be shown that have not begun
@@ -129,13 +129,13 @@ void ReportDesk::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
     const IndexRange range = out->lease.range();
     const auto beat = out->reported.beaten(std::clamp(next, range.low, range.high));
     if (beat.has_risen) risen.insert(out);
-    // From the first report on jobs are shown only once they have begun.
+    // After the first report, jobs are shown only once they have begun.
     if (beat.is_corrected) corrected.insert(out);
     told.insert(out);
   }
   for (OutLease* const out : told) {
-    // No job of it runs: its time-out counts from the start, which the worker has yet to report. If
-    // it does not answer a CUT, the lease goes back at the time-out.
+    // No job of the lease runs: its time-out counts from the next start, which the worker has yet
+    // to report. If it does not answer a CUT, the lease goes back at the time-out.
     if (!out->reported.has_begun_any(out->lease.held()) && !out->orders.is_cut())
       out->timeout.nothing_runs(clock_.now());
   }

@@ -32,7 +32,7 @@ Error too_big(std::string_view what, std::uint64_t most) {
   return Error(fmt::format("TOOBIG {}: at most {}", what, most));
 }
 
-constexpr std::size_t kMostOptions = 6;  // that a command knows: those of JOIN, and those of CLAIM
+constexpr std::size_t kMostOptions = 6;  // of any command: JOIN and CLAIM have that many
 
 // Walks over the options of a command. After a failure, error() has the first one.
 class Options {
@@ -115,7 +115,7 @@ Parsed<Command> result(const Options& options, Command command) {
 
 LeaseName lease_name(Options& options) {
   const auto name = LeaseName::parse(options.text("lease"));
-  // An unknown name of any form is that of a lease which is gone.
+  // An unknown name, in any form, counts as the name of a lease that is gone.
   return name.value_or(LeaseName{});
 }
 

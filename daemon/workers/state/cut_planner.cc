@@ -10,8 +10,8 @@ namespace locksley::daemon {
 
 namespace {
 
-// The CLAIMs of one lane that wait and would run a job at once, on a slot without a lease. Lives
-// for one search.
+// The waiting CLAIMs of one lane that would run a job at once, on a slot without a lease. Lives for
+// one search.
 class IdleSlots {
  public:
   // O(CLAIMs).
@@ -22,7 +22,7 @@ class IdleSlots {
         if (!runs_at_once(*worker)) continue;
         const bool is_held_up = worker->held_up && now - *worker->held_up < worker->lease_time;
         slots_.push_back({.gates = &gates, .worker = worker, .is_held_up = is_held_up});
-        // Of two of a group, one is another worker than that of the lease.
+        // Two of a group are enough: at least one of them is not the worker of the lease.
         if (!is_held_up && ++free == 2) break;
       }
     }
@@ -30,7 +30,7 @@ class IdleSlots {
   bool have(GateId gate) const {
     return std::ranges::any_of(slots_, [&](const Slot& slot) { return slot.gates->has(gate); });
   }
-  // On other machines than this one, which are not known to be held up as well.
+  // Whether there are idle slots on other machines that are not known to be held up.
   bool have_elsewhere(GateId gate, const RemoteWorker& than) const {
     return std::ranges::any_of(slots_, [&](const Slot& slot) {
       return slot.worker != &than && !slot.is_held_up && slot.gates->has(gate);
@@ -52,16 +52,15 @@ class IdleSlots {
   std::vector<Slot> slots_;
 };
 
-// Whether the cut helps: the jobs that go back have a place to run, and do not wait there as
-// before.
+// Whether the cut helps: the jobs that go back have a place to run, and do not just wait elsewhere.
 bool is_of_use(const CutPlanner::Cut& cut, const IdleSlots& idle) {
   const Lease& lease = cut.out->lease;
   const std::uint64_t kept = lease.held().count_below(cut.at);
-  // A last job that moved to wait behind another one could move for ever.
+  // A last job that only moves to wait behind another one could move for ever.
   if (lease.held().size() - kept == 1 && !idle.have(lease.gate())) return false;
-  // What goes back whole leaves its own place.
+  // A lease that goes back whole frees its own place.
   if (kept != 0) return lease.lane().view().has_place(lease.batch());
-  // The machine is held up, by jobs of others or of its own: its other slots would not run the jobs
+  // The machine is held up by its own or other jobs, so its other slots would not run these jobs
   // either.
   return !lease.has_begun() || idle.have_elsewhere(lease.gate(), *cut.worker);
 }
@@ -132,8 +131,7 @@ CutPlanner::Candidates CutPlanner::candidates(const Lane& lane, const GateSet& g
     if (worker.leases.empty()) continue;
     bool owes_answer = false;
     for (const auto& [number, out] : worker.leases) {
-      // An order stands for no longer than a lease lasts, and no longer than the lease has jobs to
-      // give.
+      // An order ends after the length of a lease, or when the lease has no more jobs to give.
       const std::optional<LeaseOrders::Cut>& cut = out->orders.cut;
       if (cut && (now - cut->planned >= worker.lease_time || !out->first_not_started()))
         out->orders.end_cut();
@@ -144,7 +142,7 @@ CutPlanner::Candidates CutPlanner::candidates(const Lane& lane, const GateSet& g
         ++found.ordered;
       }
     }
-    // One that does not answer in time would keep others from a cut with each of its leases, one
+    // Otherwise a worker that does not answer in time would block cuts with each of its leases, one
     // after the other.
     if (owes_answer || !worker.takes_orders(now)) continue;
     const std::vector<Nanoseconds> times = worker.times_to_go(now);
@@ -161,14 +159,15 @@ CutPlanner::Candidates CutPlanner::candidates(const Lane& lane, const GateSet& g
 std::vector<CutPlanner::Cut> CutPlanner::for_waiting_batches(RemoteWorker& worker, OutLease& out,
                                                              Nanoseconds now) {
   if (!out.lease.has_begun() || out.timeout.is_displaced() || !worker.is_overdue(out, now)) return {};
-  // A worker that has answered, and still holds jobs that have not begun as far as is known, is not
-  // asked at once again.
+  // A worker that has answered, and still seems to hold jobs that have not begun, is not asked
+  // again at once.
   if (out.orders.is_cut() || (out.orders.shortened && now - *out.orders.shortened < worker.lease_time))
     return {};
   const auto at = out.first_to_spare();
   if (!at || !worker.takes_orders(now) || !others_wait(worker, out)) return {};
   std::vector<Cut> cuts{{&worker, &out, *at}};
-  // What waits behind it was claimed with the same wrong estimate, and keeps one job for each slot.
+  // Leases that wait behind it were claimed with the same wrong estimate, and also keep one job for
+  // each slot.
   for (OutLease* const next : worker.behind(out)) {
     const IndexSet& held = next->lease.held();
     const bool is_alike = &next->lease.batch() == &out.lease.batch() && !next->may_have_begun();

@@ -13,7 +13,7 @@ OutLease& OutLeases::add(RemoteWorker& worker, std::unique_ptr<OutLease> lease, 
   out.reported.leased(out.lease.range());
   out.occupation.name = out.number;
   worker.slots.occupy(out.occupation, first_slot, out.lease.width(), clock_.now());
-  if (worker.leases.empty()) worker.heard = clock_.now();  // before, it needed to say nothing
+  if (worker.leases.empty()) worker.heard = clock_.now();  // without leases it did not have to send anything
   worker.leases.emplace(out.number, std::move(lease));
   places_.add(out.number, worker.connection);
   worker.begin_leases(first_slot, out.lease.width(), clock_.now());
@@ -61,7 +61,7 @@ void OutLeases::end(RemoteWorker& worker, OutLease& out, LeaseEnd reason, std::u
   Lane& lane = out.lease.lane();
   const std::shared_ptr<Batch> batch = out.lease.batch().shared_from_this();  // for out.shown
   handlers_.remove_lease(lane);
-  // The starts of jobs that another lease takes over are counted with that one.
+  // If another lease takes over the jobs, their starts are counted with that lease.
   out.lease.set_started(reason == LeaseEnd::kReclaimed ? 0 : out.begun(in_front));
   if (reason == LeaseEnd::kSettled || reason == LeaseEnd::kReclaimed) {
     out.lease.settle(service);

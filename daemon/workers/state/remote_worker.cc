@@ -36,9 +36,10 @@ bool RemoteWorker::is_overdue(const OutLease& out, Nanoseconds now) const {
 }
 
 Nanoseconds RemoteWorker::answer_due(const OutLease& out) const {
-  // A guess: how long a busy machine may take to let the thread run that answers.
+  // A guess: how long a busy machine may take to run the thread that answers.
   constexpr Nanoseconds kLeast = std::chrono::milliseconds(100);
-  // A worker without PUSH learns it with its next BEAT. A guess: one that lives sends it by then.
+  // A worker without PUSH gets the order with its next BEAT. A guess: a live worker sends one by
+  // then.
   constexpr Nanoseconds kLongestToBeat = std::chrono::seconds(5);
   const Nanoseconds told =
       out.orders.cut->told.value_or(out.orders.cut->planned + std::min(lease_time / 3, kLongestToBeat));
@@ -127,8 +128,7 @@ void RemoteWorker::count_splits(OutLease& out) const {
 std::vector<Nanoseconds> RemoteWorker::times_to_go(Nanoseconds now) const {
   std::vector<Nanoseconds> times(slots.size());
   for (const auto& [number, out] : leases) {
-    // Nothing is known of a lease that waits: its slot needs at least the time of the lease before
-    // it.
+    // Nothing is known of a waiting lease: its slot needs at least the time of the lease before it.
     if (!out->lease.has_begun()) continue;
     const Nanoseconds used = slots.so_far(out->occupation, now);
     if (used.count() <= 0) continue;

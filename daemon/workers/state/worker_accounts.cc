@@ -21,7 +21,7 @@ void WorkerAccounts::forget_if_empty(const std::string& user) {
 }
 
 void WorkerAccounts::forget_if_empty(Accounts::iterator account) {
-  // Without workers it has no leases: only unsent bytes are charged.
+  // Without workers the user has no leases: only unsent bytes are charged.
   const WorkerUse& use = account->second.use();
   if (use.workers == 0 && use.leased_bytes == 0) accounts_.erase(account);
 }

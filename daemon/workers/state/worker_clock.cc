@@ -22,7 +22,7 @@ Nanoseconds WorkerClock::charge_interval(const RemoteWorker& worker) {
 }
 
 Nanoseconds WorkerClock::judged_from(const RemoteWorker& worker) const {
-  // A guess: the bytes that wait to be read are read in less.
+  // A guess: waiting bytes are read within this time.
   constexpr Nanoseconds kLongest = std::chrono::seconds(1);
   return read_since(worker) + std::min(worker.lease_time / 3, kLongest);
 }
@@ -30,7 +30,7 @@ Nanoseconds WorkerClock::judged_from(const RemoteWorker& worker) const {
 std::optional<Nanoseconds> WorkerClock::timeout_of(const RemoteWorker& worker, const OutLease& out) const {
   const auto timeout = out.lease.batch().options().timeout;
   if (timeout.count() == 0) return std::nullopt;
-  // A lease that has not begun, or waits again, is looked at again after that time.
+  // A lease that has not begun, or waits again, is checked again after that time.
   const std::optional<Nanoseconds> since = out.lease.has_begun() ? out.timeout.since() : std::nullopt;
   return since.value_or(now_) + timeout + worker.grace + timeout_grace_;
 }

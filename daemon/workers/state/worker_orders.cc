@@ -21,7 +21,7 @@ void WorkerOrders::push_orders(RemoteWorker& worker) {
     if (order->kind == Order::Kind::kStop) {
       if (std::exchange(out->orders.stop_pushed, true)) continue;
     } else {
-      // A worker that has not answered for as long as a lease lasts gets the order once more.
+      // A worker that has not answered for the length of a lease gets the order again.
       std::optional<Nanoseconds>& pushed = out->orders.cut_pushed;
       if (pushed && clock_.now() - *pushed < worker.lease_time) continue;
       pushed = clock_.now();
@@ -42,7 +42,7 @@ void WorkerOrders::push_life(const RemoteWorker& worker) { push_order(worker, {.
 
 void WorkerOrders::reply_to_beat(RemoteWorker& worker, std::span<const LeaseName> gone) {
   std::vector<Order> orders;
-  // No result of them will be recorded.
+  // Their results will not be recorded.
   for (const LeaseName& lease : gone) orders.push_back({.kind = Order::Kind::kStop, .lease = lease});
   if (worker.wants_pushes) {
     push_orders(worker);

@@ -56,7 +56,7 @@ class Server {
   config::Config reconfigure(config::Config config, config::ChangedParts parts) LOCKSLEY_REQUIRES(kIoThread);
   // Called after each outcome of the store: Store::written() may be higher. Once, before listen().
   void on_outcome(std::function<void()> listener) { on_outcome_ = std::move(listener); }
-  // What CONFIG SET and CONFIG RELOAD call. Before listen().
+  // Sets the functions that CONFIG SET and CONFIG RELOAD call. Before listen().
   void on_config(ConfigChanges changes) LOCKSLEY_REQUIRES(kIoThread) {
     state_.set_config_changes(std::move(changes));
   }
@@ -67,10 +67,10 @@ class Server {
   void drain(std::function<void()> on_idle) LOCKSLEY_REQUIRES(kIoThread) {
     state_.batches().drain(std::move(on_idle));
   }
-  // Accepts no more connections, waits for kCloseGrace until the peers have taken their replies,
-  // closes all connections, and then calls `on_closed`.
+  // Accepts no more connections, gives the existing ones kCloseGrace to take their output, and
+  // calls `on_closed` when none is left.
   void close(std::function<void()> on_closed) LOCKSLEY_REQUIRES(kIoThread);
-  // The same at once: connections execute no more commands, and unsent replies are lost.
+  // The same at once: connections execute nothing more, and lose their unsent output.
   void cut(std::string_view reason, std::function<void()> on_closed) LOCKSLEY_REQUIRES(kIoThread);
   static constexpr auto kCloseGrace = std::chrono::seconds(1);  // guess
 

@@ -1,4 +1,4 @@
-// Users: what each may do, and which of them are configured.
+// Users: their permissions, and which users are configured.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ class User {
   User(Tenant& tenant, const config::User& user);
 
   const std::string& name() const { return tenant_->name; }
-  // What the user has in use.
+  // The accounts of the user.
   Tenant& tenant() const { return *tenant_; }
   bool is_everybody() const { return is_everybody_; }
   // Encoded; empty: every password is refused.

@@ -28,8 +28,8 @@
 namespace locksley::daemon {
 
 // All batches of the daemon, as connections, the HTTP side and main() see them. It composes the
-// parts of this folder's rooms (Wiring), and hands out those that callers use. The page of the
-// folder has a picture.
+// parts of this folder's rooms (Wiring), and gives callers the parts that they use. The folder's
+// README has a picture.
 //
 // With a store, an accepted batch is in the registry at once, and its jobs enter the ring once it
 // is on the disk. A call that writes leaves its ticket in the record (BatchChanges::ticket()), or
@@ -49,8 +49,8 @@ class Batches {
     HandlerDirectory& handlers;
     Tenants& tenants;  // as in Registry
     ServerStats& stats;
-    // Null: all is in memory alone. Else restore_all() recovers and starts it before anything else
-    // is done.
+    // Null: all is in memory alone. Otherwise restore_all() recovers and starts the store before
+    // anything else is done.
     Store* store;
     std::shared_ptr<spdlog::logger> log;
   };

@@ -36,7 +36,7 @@ class RunOutputs {
   bool go_on(Instant until);
   // Once all is done: the text of the error reply; empty: the array is in the buffer.
   const std::string& error() const { return error_; }
-  // The bytes that this holds, and those of the reply that it will write.
+  // The bytes of this object, and of the reply that it will write.
   std::uint64_t memory_bytes() const { return jobs_ * sizeof(std::uint64_t) + total_; }
 
  private:

@@ -1,5 +1,5 @@
-// The functions of the commands, by file; dispatch.cc has the table of them. PROTOCOL.md says what
-// each does.
+// The functions of the commands, by file; dispatch.cc has their table, and PROTOCOL.md describes
+// the commands.
 #pragma once
 
 #include "daemon/base/loop/io.h"

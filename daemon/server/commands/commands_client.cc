@@ -77,7 +77,7 @@ void kill_client(Session& session, const proto::Command& command) LOCKSLEY_REQUI
   session.reply().integer(other == nullptr ? 0 : 1);
 }
 
-// What CLIENT LIST is asked for.
+// The arguments of CLIENT LIST.
 struct ListedClients {
   bool is_of_ids = false;
   std::vector<std::uint64_t> ids = {};  // ascending

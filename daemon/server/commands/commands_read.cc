@@ -149,7 +149,7 @@ Coroutine<std::optional<ResultsPage>> page_of(Session& session, std::shared_ptr<
     if (is_wanted && !slices.has_time()) co_await session.waits().wait_for_slice();
     is_wanted = is_wanted && !session.is_dropped();
     if (!is_wanted) {
-      // Else the read itself frees the page when it is done.
+      // Otherwise the read itself frees the page when it is done.
       if (read->is_done) drop_read(batches, std::move(read));
       co_return std::nullopt;
     }

@@ -1,4 +1,4 @@
-// What batches charge the accounts of their customers and users.
+// The charges of batches to the accounts of their customers and users.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ class BatchCharges {
 
   // ---- Before a batch has the jobs ----
 
-  // What a customer, and its tenant, is charged for jobs before they are accepted. refund() undoes
+  // The charge to a customer, and to its tenant, for jobs before they are accepted. refund() undoes
   // charge(); assign() moves the charge to the batch, which keeps it until its jobs have ended, and
   // uses the customer until the batch is over. `memory_bytes` is an estimate; the batch is charged
   // what its payloads really hold.

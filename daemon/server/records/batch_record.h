@@ -1,4 +1,4 @@
-// What is known of one batch.
+// The record of one batch.
 #pragma once
 
 #include <atomic>
@@ -88,7 +88,7 @@ class BatchRecord final : public Batch {
   // BatchCharges::tenant_of(). Constant once a worker may have the batch. Not persistent.
   LineNumber line = kDaemonsLine;
 
-  // What the client asked for in addition to core's BatchOptions, and what commands changed since.
+  // The client's options in addition to core's BatchOptions, with later changes by commands.
   // Written by Intake and BatchChanges. Persistent: written with the batch, or with its changes.
   struct Terms {
     bool id_is_chosen = false;            // by the client, which may submit it again
@@ -132,7 +132,7 @@ class BatchRecord final : public Batch {
     std::uint64_t rows = 0;
   } stored LOCKSLEY_GUARDED_BY(kIoThread);
 
-  // What its customer and its user are charged for it. Written by BatchCharges. Not persistent.
+  // The charges to its customer and its user. Written by BatchCharges. Not persistent.
   struct Charged {
     Tenant* tenant = nullptr;         // by options().tenant, once the registry knows the batch
     Customer* customer = nullptr;     // by options().customer, while the batch is active
@@ -191,7 +191,7 @@ class BatchRecord final : public Batch {
   // How fast its jobs end. Written by BatchNews. Not persistent.
   RateMeter rate LOCKSLEY_GUARDED_BY(kIoThread);
 
-  // What its subscribers have been sent. Written by BatchNews and Events. Not persistent.
+  // The events that its subscribers have got. Written by BatchNews and Events. Not persistent.
   struct Published {
     bool accepted = false;
     // It had started, or was over, before the store had it; that is published after its acceptance.

@@ -15,7 +15,7 @@
 
 namespace locksley::daemon {
 
-// What can be due for a batch.
+// The kinds of due items of a batch.
 enum class Due : std::uint8_t {
   kDeadline,  // jobs that have not started are cancelled
   kClose,     // an open batch closes itself

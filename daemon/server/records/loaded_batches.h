@@ -25,7 +25,7 @@ class LoadedBatches {
  public:
   using Record = std::shared_ptr<BatchRecord>;
 
-  // Null: it is not one of them.
+  // Null: it is not among them.
   BatchRecord* find(std::uint64_t sequence) const {
     const auto found = std::ranges::find(records_, sequence, &BatchRecord::sequence);
     return found == records_.end() ? nullptr : found->get();

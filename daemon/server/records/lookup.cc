@@ -8,7 +8,7 @@ namespace locksley::daemon {
 
 namespace {
 
-// What is known of one id of one tenant.
+// The result of looking at one id of one tenant.
 enum class Look : std::uint8_t { kNone, kOne, kStop };
 
 // The place at which a batch was found by an id that a user gave.

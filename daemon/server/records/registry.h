@@ -78,8 +78,8 @@ class Registry {
   BatchRecord* find_in_memory(const Tenant& tenant, std::string_view id) const LOCKSLEY_REQUIRES(kIoThread);
   // The same by sequence number, in memory or not.
   Found find(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
-  // What find() finds without a load. For callers that must not wait for the store's machine: if
-  // there is a batch to load, another thread loads it first (BatchLoads).
+  // The result of find() without a load. For callers that must not wait for a store on another
+  // machine: if there is a batch to load, another thread loads it first (BatchLoads).
   struct Known {
     BatchRecord* record = nullptr;  // as find()
     std::uint64_t to_load = 0;      // the sequence number of the batch that find() would load first; 0: none

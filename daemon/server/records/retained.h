@@ -16,7 +16,7 @@
 
 namespace locksley::daemon {
 
-// The entry of one such batch: all that memory has of it.
+// The entry of one such batch: all that memory keeps of the batch.
 struct RetainedBatch {
   std::uint64_t sequence = 0;
   std::uint64_t id_hash = 0;  // RetainedBatches::hash_of()

@@ -10,10 +10,10 @@
 
 namespace locksley::daemon {
 
-// Objects in the order of their sequence numbers, each of which has one. Batches get growing
-// numbers, and most leave in about that order, so the numbers in the map lie close together: a page
-// has a place for each of kPlaces successive numbers. Adding and removing usually take no
-// allocation, and search only a few pages.
+// Objects in the order of their sequence numbers. Batches get growing numbers, and most leave in
+// about that order, so the numbers in the map lie close together: a page has a place for each of
+// kPlaces successive numbers. Adding and removing usually take no allocation, and search only a few
+// pages.
 //
 // A plain container of one thread; it does not own the objects. O(log n), with n of pages. An
 // object that is alone in its page takes some 200 bytes. Only adding may fail (std::bad_alloc).

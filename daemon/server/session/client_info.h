@@ -1,4 +1,4 @@
-// What a client has said of itself. A plain value of a Session.
+// The facts that a client gives about itself. A plain value of a Session.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace locksley::daemon {
 // The names that a client has given itself, and the form in which it wants its replies. Set by
 // HELLO and CLIENT, shown by CLIENT LIST.
 struct ClientInfo {
-  // What CLIENT REPLY set.
+  // The mode that CLIENT REPLY has set.
   enum class ReplyMode : std::uint8_t { kOn, kOff, kSkipNext, kSkipping };
 
   proto::Protocol protocol = proto::Protocol::kResp2;

@@ -1,4 +1,4 @@
-// What connections hold in memory, and which account pays for it.
+// The memory of connections, and the accounts that are charged for it.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,11 @@
 
 namespace locksley::daemon {
 
-// What connections hold in memory, charged to the account of the connection's user: unfinished
-// commands (Resource::kInputBytes), and the rest (Resource::kClientBytes): replies that wait for
-// their readers or for the store, rows that were read for the running command, events to be
+// Charges the memory of each connection to the account of its user: unfinished commands
+// (Resource::kInputBytes), and the rest (Resource::kClientBytes): replies that wait for their
+// readers or for the store, what was read for the reply to a command under way, events to be
 // matched, names of subscriptions, commands queued since MULTI. Connections that have not logged in
-// have one account together; like a user's, it leaves room to others.
+// have one account together, which leaves room to others like a user's account.
 //
 // Owned by Sessions. The I/O thread only. Nothing blocks. It only counts: the caller that adds to a
 // sum acts on the answer.

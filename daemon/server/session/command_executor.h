@@ -26,9 +26,9 @@ class CommandExecutor {
 
   virtual ~CommandExecutor() = default;
 
-  // Finds the command, checks what the command table says of it, and executes it. Sets `spec` to
-  // what was found; leaves it alone if there is no such command. May take the arguments out of the
-  // command. Never blocks.
+  // Finds the command, makes the checks of the command table, and executes it. Sets `spec` to its
+  // entry in the table; leaves `spec` alone if there is no such command. May take the arguments out
+  // of the command. Never blocks.
   virtual Executed execute(Session& session, proto::Command& command,
                            const proto::CommandSpec*& spec) const = 0;
   // What the command may write to the store. A command that writes waits for room (WriteCharges). A

@@ -25,9 +25,9 @@ class Session;
 // connection sleeps on its Wakeup and sends replies. While it waits for a batch it also reads
 // pipelined commands.
 //
-// A member of a Session, whose other parts it uses: SessionInput, SessionReplies,
-// SubscriptionMessages. Waits for the socket and the timer share the session. The I/O thread only.
-// Nothing blocks. A peer that has gone ends the wait.
+// A member of a Session, whose other parts it uses: the input, the replies, the messages. Waits for
+// the socket and the timer share the session. The I/O thread only. Nothing blocks. A peer that has
+// gone ends the wait.
 class CommandWaits {
  public:
   // How often a waiting command whose input is full checks whether its peer is still there. Guess.

@@ -1,4 +1,4 @@
-// What another thread reads for the command under way, as memory of its connection.
+// Charges a read by another thread for the command under way to the memory of its connection.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 
 namespace locksley::daemon {
 
-// Counts what another thread reads for the command under way to the memory of its connection: from
-// the end of the read until this object is destroyed. A result may be as large as
+// Counts the result of a read by another thread for the command under way to the memory of the
+// connection: from the end of the read until this object is destroyed. A result may be as large as
 // limits.output_buffer, and the connection may wait long for its turn to copy it into a reply.
 //
 // A local variable of the command's coroutine, declared before the variable for the rows; at most

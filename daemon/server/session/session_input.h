@@ -1,4 +1,4 @@
-// What a connection has received and not executed.
+// The input of a connection that is not executed yet.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@
 
 namespace locksley::daemon {
 
-// What one connection has received and not executed: the bytes of unfinished commands, and the last
-// complete command, which may have to wait for room in the store. Reads from the socket, charges
-// the bytes to the account of the connection's user, and refuses the connection if the account has
-// no room.
+// The input of one connection that is not executed yet: the bytes of unfinished commands, and the
+// last complete command, which may have to wait for room in the store. Reads from the socket,
+// charges the bytes to the account of the connection's user, and refuses the connection if the
+// account has no room.
 //
 // A member of a Session, as are the parts that it borrows; drop() comes at the end. The I/O thread
 // only. Nothing blocks. A refusal is an error reply, after which the connection closes.

@@ -1,4 +1,4 @@
-// What one connection holds in memory, kept up to date with its parts.
+// The memory of one connection, kept up to date with its parts.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@ namespace locksley::daemon {
 
 class Sessions;
 
-// Adds up what one connection holds: its output, the names of its subscriptions and the events that
-// wait for them, its transaction, and the data that the running command has read or made. Charges
-// the sum to the account of its user. If the account is then over its limit, connections are
-// dropped, perhaps this one.
+// Adds up the memory of one connection: its output, the names of its subscriptions and the events
+// that wait for them, its transaction, and what the command under way has read or made. Charges the
+// sum to the account of its user, and has connections dropped, perhaps this one, when that is over
+// its limit.
 //
 // A member of a Session, as are the parts whose memory it adds up; clear() comes at the end. The
 // I/O thread only. Nothing blocks or fails.

@@ -1,4 +1,4 @@
-// What a connection replies: written by commands, held for the store, sent to the peer.
+// The replies of a connection: written by commands, held for the store, sent to the peer.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,10 @@ namespace locksley::daemon {
 
 class SessionLogin;
 
-// The replies of one connection. Commands write replies and errors here, in the protocol of the
-// connection, and say which of them wait for a write of the store; errors are counted. Sends as
-// much as the socket takes, except replies that wait for the store (SessionOutput), and except all
-// replies about batches while another daemon may have taken these over.
+// The replies of one connection. Commands write them here, in the protocol of the connection, or as
+// errors, which are counted; and say which replies wait for a write of the store. Sends replies as
+// far as the socket takes them, but none that the store holds up (SessionOutput), and none that
+// tell of batches while another daemon may have taken those over.
 //
 // A member of a Session, as are the other parts that it borrows; end() comes before the socket is
 // closed. The I/O thread only. Nothing blocks. A peer that has gone is a result of flush().
@@ -94,8 +94,8 @@ class SessionReplies {
   void free_if_large(proto::OutputBuffer bytes) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  // The store has an outcome for the replies `held`. `error`: what it said; empty: the disk has the
-  // write.
+  // The store has an outcome for the replies `held`. `error`: the store's error; empty: the disk
+  // has the write.
   void release(SessionOutput::HeldNumber held, const std::string& error) LOCKSLEY_REQUIRES(kIoThread);
   // As that of SessionOutput.
   void take_back_early();

@@ -70,9 +70,9 @@ class Sessions {
   const CommandExecutor& executor() const { return executor_; }
   ClientMemory& memory() { return memory_; }
   Strangers& strangers() LOCKSLEY_REQUIRES(kIoThread) { return strangers_; }
-  // Drops connections, those that hold most memory first, until the account `own` and that of all
-  // are within their limits: first connections of that user, then those of the user that holds most
-  // for its weight. The caller's may be among them. Very many are dropped in slices.
+  // Drops connections until the account `own` and that of all are within their limits: first
+  // connections of that user, then of the user that holds most for its weight, in both cases the
+  // largest first. The caller's may be among them. Very many are dropped in slices.
   void enforce_memory_limit(const Account& own) LOCKSLEY_REQUIRES(kIoThread);
   WriteWaiters& write_waiters() LOCKSLEY_REQUIRES(kIoThread) { return write_waiters_; }
   // The session's coroutine is over.

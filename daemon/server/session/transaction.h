@@ -21,8 +21,8 @@ namespace locksley::daemon {
 //   closed --open()--> open --run()--> running --close()--> closed
 //                      open ----------close()-------------> closed
 //
-// While it is open, commands are queued. A command that is refused spoils the transaction: EXEC
-// will execute nothing of it, so the queue is freed at once, and further commands are not kept.
+// While it is open, commands are queued. A refused command spoils the transaction: EXEC will
+// execute none of its commands, so the queue is freed at once, and further commands are not kept.
 // While it is running, EXEC takes the commands out one after another.
 //
 // Small commands are copied into pages, one after another: a million of them are few allocations,

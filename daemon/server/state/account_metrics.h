@@ -9,9 +9,9 @@
 
 namespace locksley::daemon {
 
-// Gauges of the accounts, some tenants at a time: how much of each resource is used, and its limit,
-// of all tenants together and of each. Tenants that are not `labelled` are added up as "other",
-// without limits. Both outlive the reading. The I/O thread only. Nothing blocks.
+// Gauges of the accounts, some tenants at a time: the use and the limit of each resource, for all
+// together and for each tenant. Tenants that are not `labelled` are added up as "other", without
+// limits. `tenants` and `labelled` outlive the reading. The I/O thread only. Nothing blocks.
 MetricsPage::Reading read_account_metrics(const Tenants& tenants, const std::set<std::string>& labelled);
 
 }  // namespace locksley::daemon

@@ -23,7 +23,7 @@ struct ReadFailures;
 
 enum class Control : std::uint8_t { kPause, kResume, kCancel, kRetry, kWeight, kSlots };
 
-// What the change needs besides the batch.
+// The arguments of a change.
 struct ControlArguments {
   std::uint32_t weight = 0;                 // for kWeight
   std::uint32_t slots = 0;                  // for kSlots; 0: no bound
@@ -49,9 +49,9 @@ std::expected<CustomerChanges::Removed, std::string> delete_customer(ServerState
                                                                      std::string_view customer)
     LOCKSLEY_REQUIRES(kIoThread);
 
-// Replaces the processes of a handler that `by` may use, one by one: each is told to end after the
-// jobs that it has been sent, and later jobs start a new one. Returns the number of processes. The
-// error is the text of the error reply.
+// Replaces the processes of a handler that `by` may use, one by one: each ends after the jobs that
+// it has got, and later jobs start a new one. Returns the number of processes. The error is the
+// text of the error reply.
 std::expected<std::uint32_t, std::string> restart_handler(const ServerState& state, const User& by,
                                                           const std::string& name)
     LOCKSLEY_REQUIRES(kIoThread);

@@ -1,4 +1,4 @@
-// What clients can see of customers: CUSTOMER GET and LIST, and their JSON.
+// The client's view of customers: CUSTOMER GET and LIST, and their JSON.
 #pragma once
 
 #include <cstdint>

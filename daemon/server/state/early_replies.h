@@ -45,7 +45,7 @@ class EarlyReplies {
 
   // ---- The store's writer ----
 
-  // The group of this ticket is on the disk, and the I/O thread has not been told of it.
+  // The group of this ticket is on the disk, and the I/O thread does not know it yet.
   void send(Ticket ticket) LOCKSLEY_REQUIRES(kStoreWriter) LOCKSLEY_EXCLUDES(mutex_);
 
  private:

@@ -1,5 +1,5 @@
-// What clients can see of the scheduler and of batches. The commands of the wire and the JSON of
-// the HTTP API share it, so that both say the same in the same words.
+// The client's view of the scheduler and of batches. The commands of the wire and the JSON of the
+// HTTP API share it, so that both use the same words.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,7 @@ Explanation explain(const ServerState& state, BatchRecord& record, const BatchSt
 // The tenants that the user may see, by name. A tenant in several lanes has the sums of its counts
 // and the largest of its fractions.
 using TenantViews = std::map<std::string, TenantView>;
-// kAlways: the user's own tenant is one of them, even before its first batch.
+// kAlways: the user's own tenant is included, even before its first batch.
 enum class OwnTenant : std::uint8_t { kAlways, kIfKnown };
 TenantViews tenants_seen_by(const ServerState& state, const UserRef& user, OwnTenant own)
     LOCKSLEY_REQUIRES(kIoThread);
@@ -69,7 +69,7 @@ class TenantPages {
   std::optional<std::string> after_;  // the last one that was read there
 };
 
-// What a user may see of a lane: an admin all, another user its own part.
+// The view of a lane: an admin sees all, another user its own part.
 struct LaneSeen {
   std::uint64_t queued = 0;   // jobs
   std::uint64_t running = 0;  // jobs

@@ -17,8 +17,8 @@ namespace locksley::daemon {
 class Batches;
 class ServerState;
 
-// What is known of a job. The texts are empty, and the numbers 0, where it is not known. Output and
-// payload may have many megabytes: they stay where they are for as long as the view and the
+// The known facts of a job. Unknown texts are empty, and unknown numbers 0. Output and payload may
+// have many megabytes: they are not copied, and stay valid as long as both the view and the
 // JobLookup that made it.
 struct JobView {
   std::uint64_t index = 0;

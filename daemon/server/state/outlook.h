@@ -16,7 +16,7 @@ enum class Progress : std::uint8_t {
   kNone,  // they wait for a command, for another batch, or for a worker
 };
 
-// What is known of a batch that is not over. Rates are in jobs a second.
+// The facts from which the end of an unfinished batch is estimated. Rates are in jobs per second.
 struct Prospects {
   Progress progress = Progress::kExpected;
   std::optional<double> measured = std::nullopt;  // none: too few jobs have ended, or the batch stands still

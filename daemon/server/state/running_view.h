@@ -36,13 +36,13 @@ class RunningList {
     std::string note;
   };
 
-  // At most `count` jobs, those that have run for longest: of one batch, or, where that is null, of
-  // the user's batches (of an admin: of all users').
+  // At most `count` jobs, the longest running ones: of one batch, or, if `batch` is null, of the
+  // user's batches (for an admin: of all users').
   RunningList(ServerState& state, const User& by, const BatchRecord* batch, std::size_t count);
 
   // Does the next step. False: there was none left.
   bool step() LOCKSLEY_REQUIRES(kIoThread);
-  // What it holds so far, about. O(rows).
+  // About how many bytes it holds so far. O(rows).
   std::size_t memory_bytes() const;
   // After the last step: longest first.
   std::vector<Row> take();

@@ -1,4 +1,4 @@
-// What the connections, the commands and the HTTP API share.
+// The state that the connections, the commands and the HTTP API share.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -40,8 +40,8 @@ namespace locksley::daemon {
 class Authenticator;
 class NetworkThreads;
 
-// What the connections, the commands and the HTTP API share: the configuration in force, users,
-// handlers, lanes, batches, counters, and the replies that wait for the store. It knows no
+// The state that the connections, the commands and the HTTP API share: the configuration in force,
+// users, handlers, lanes, batches, counters, and the replies that wait for the store. It knows no
 // connection.
 //
 // Owned by the Server, which lives as long as the daemon serves; the connections and the HTTP API
@@ -107,14 +107,15 @@ class ServerState {
   MachinesBoard& machines() { return machines_; }
   const MachinesBoard& machines() const { return machines_; }
 
-  // What running jobs have written to standard error, in memory: at most limits.max_log_bytes.
+  // The bytes in memory that running jobs have written to standard error: at most
+  // limits.max_log_bytes.
   std::uint64_t log_bytes() const { return log_budget_->bytes(); }
 
   // The port that clients connect to; 0 before Server::listen().
   std::uint16_t port() const LOCKSLEY_REQUIRES(kIoThread) { return port_; }
   void set_port(std::uint16_t port) LOCKSLEY_REQUIRES(kIoThread) { port_ = port; }
 
-  // What CONFIG SET and CONFIG RELOAD call. Set once, before the first client.
+  // The functions that CONFIG SET and CONFIG RELOAD call. Set once, before the first client.
   const ConfigChanges& config_changes() const LOCKSLEY_REQUIRES(kIoThread) { return config_changes_; }
   void set_config_changes(ConfigChanges changes) LOCKSLEY_REQUIRES(kIoThread) {
     config_changes_ = std::move(changes);
@@ -149,7 +150,7 @@ class ServerState {
   void update_password_hashes() LOCKSLEY_REQUIRES(kIoThread);
   // Charges the logs of the lane's jobs to the budget, and has clients woken that wait for them.
   void show_logs(Lane& lane) LOCKSLEY_REQUIRES(kIoThread);
-  // Prepares a lane without batches: the limits of users, the source of those of customers, and
+  // Prepares a lane without batches: the limits of users, the source of customers' limits, and
   // logs.
   void set_up(Lane& lane) LOCKSLEY_REQUIRES(kIoThread);
   // The defaults of customers of these users have changed: informs the lanes, in slices.

@@ -1,4 +1,4 @@
-// What commands and deadlines change in a batch.
+// Changes of a batch by commands and deadlines.
 #pragma once
 
 #include <chrono>

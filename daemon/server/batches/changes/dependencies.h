@@ -90,7 +90,7 @@ class Dependencies {
   // `start_at`: when its delay ends. A broken condition holds it, too: the caller cancels it.
   void hold(BatchRecord& record, StartCondition condition, Instant start_at) LOCKSLEY_REQUIRES(kIoThread);
 
-  // The batch is over: batches that waited for it start, or are cancelled; the first of them within
+  // The batch is over: starts or cancels the batches that waited for it, the first of them within
   // this call. If the store has refused it, all are cancelled: it never ran, and its client may
   // submit it again. If one of them ends by that, its end is separate news, so there is no
   // recursion.

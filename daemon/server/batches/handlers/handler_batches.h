@@ -1,4 +1,4 @@
-// What a change of a handler does to its batches.
+// How batches follow a change of their handler.
 #pragma once
 
 #include <cstddef>

@@ -47,8 +47,8 @@ std::uint64_t record_bytes_of(const Admission::Demand& demand) LOCKSLEY_REQUIRES
              : BatchCharges::record_bytes(*demand.options, demand.options->after.size());
 }
 
-// What a batch takes in the store besides payloads and results. `after`: the batches that it waits
-// for.
+// How much a batch takes in the store, without payloads and results. `after`: the batches for which
+// it waits.
 std::uint64_t row_bytes(const auto& options, const auto& after) {
   return Retention::kRowBytes + text_bytes(options, after);
 }
@@ -60,7 +60,7 @@ std::uint64_t stored_bytes_of(const Admission::Demand& demand) {
   return demand.options == nullptr ? bytes : bytes + row_bytes(*demand.options, demand.options->after);
 }
 
-// Whether finished batches, or payloads of them, give way to new ones.
+// Whether finished batches, or their payloads, are evicted for new ones.
 bool is_evictable(Resource resource) {
   return resource == Resource::kStoredBytes || resource == Resource::kRecordBytes ||
          resource == Resource::kQueuedBytes;

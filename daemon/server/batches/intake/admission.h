@@ -87,7 +87,7 @@ class Admission {
   Admission(const Admission&) = delete;
   Admission& operator=(const Admission&) = delete;
 
-  // The jobs and bytes that a command asks for. The caller uses the customer.
+  // The request to admit jobs. The caller uses the customer.
   struct Demand {
     Customer& customer;
     std::string_view handler;

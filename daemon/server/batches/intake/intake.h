@@ -50,7 +50,7 @@ class Store;
 struct StoredBatch;
 struct ReadFailures;
 
-// What RETRY asks for.
+// The options of a RETRY.
 struct RetryDemand {
   std::optional<std::uint64_t> round = {};  // only if BatchStatus::retry_rounds is this
   // Only these jobs, which must have failed; empty: all that have failed.
@@ -100,7 +100,7 @@ class Intake {
   Intake(const Intake&) = delete;
   Intake& operator=(const Intake&) = delete;
 
-  // What the caller has prepared in parts, because it would take long at once.
+  // Values that the caller has computed in parts, because computing them at once would take long.
   struct Prepared {
     std::optional<Digest> digest;    // of the payloads
     std::optional<Pattern> pattern;  // of a range
@@ -155,10 +155,11 @@ class Intake {
   std::unexpected<Refusal> refuse(const std::string& handler, Refusal why);
   // The connection streams the batch in from now on.
   void take_over(BatchRecord& record, std::uint64_t connection) LOCKSLEY_REQUIRES(kIoThread);
-  // The batch, if the command `origin` repeats the one that made it; else EXISTS says what differs.
+  // Returns the batch, if the command `origin` repeats the command that made it; otherwise the
+  // error is an EXISTS that names the difference.
   Accepted existing(BatchRecord& record, const std::string& handler, BatchRecord::Origin origin,
                     bool has_same_jobs);
-  // The first step of SUBMIT, RUN and OPEN: what their names mean.
+  // The first step of SUBMIT, RUN and OPEN: looks up the names.
   struct Found {
     // Null: no handler has this name any more; then `known` is not null.
     const HandlerDirectory::Entry* entry;

@@ -1,4 +1,5 @@
-// A command with the id of a batch that exists: whether it repeats the one that made it.
+// Decides whether a command with the id of an existing batch repeats the command that made the
+// batch.
 #include <fmt/format.h>
 
 #include <expected>

@@ -1,4 +1,4 @@
-// Applies the changes of batches to the other parts, in a fixed order.
+// Which parts get the news of a change of a batch, and in which order.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -36,7 +36,7 @@ class Store;
 // applies its current state to the parts below. Applying a batch twice changes nothing the second
 // time.
 //
-// The order of the effects for one batch, each of which relies on those before it:
+// The order of the effects for one batch; each effect relies on the previous ones:
 //
 //   1. The store's account: its bytes are updated. If the batch is over, the latest ticket of the
 //      store is noted as that of its end, because its last step was put before its status changed;

@@ -1,4 +1,4 @@
-// What is done when something is due for a batch.
+// The actions when something is due for a batch.
 #pragma once
 
 #include "daemon/base/loop/io_thread.h"

@@ -28,10 +28,9 @@ class Store;
 
 // How long batches that are over are kept, and which of them leave early to make room.
 //
-// A stored batch that is over leaves in two steps: the last kMostInMemory of them stay in memory,
-// older ones are retired to the store (RetainedBatches). A batch that is in memory alone stays
-// there. From all places a batch is forgotten when its time is up, when a client says so, or when
-// it is evicted.
+// The last kMostInMemory stored batches that are over stay in memory; older ones are retired to the
+// store (RetainedBatches). A batch that is in memory alone stays there. Wherever a batch is, it is
+// forgotten when its time is over, by FORGET, or when it is evicted.
 //
 // Eviction. Only batches that are over are evicted. The burden of a user is its use of the
 // resource, divided by its weight; the heaviest user has the greatest burden.
@@ -53,9 +52,9 @@ class Store;
 // for a lower limit. Payloads that are read back from the store may exceed the limit a little, and
 // evict none. A batch that a discarding client is reading is not evicted to make room for results
 // in memory, or for what is kept about failed jobs: the reader frees the rows itself, and would
-// lose rows that it has not read yet. A batch of which rows were discarded is being read until its
+// lose rows that it has not read yet. A batch with discarded rows counts as being read until its
 // reader has been silent for kReaderSilent, or for kAfterLastPage after the last page; and while a
-// client waits for rows of it.
+// client waits for its rows.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails; deletions are written with the
 // next group.
@@ -225,7 +224,7 @@ class Retention {
   // memory alone.
   bool drop_payloads_of_one(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
   bool evict_one_with_results(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
-  // Likewise, but batches in memory alone stay if nothing is kept about failed jobs of them.
+  // Likewise, but batches in memory alone stay if nothing is kept about their failed jobs.
   bool evict_one_with_failures(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
   // Retires the tenant's next stored batch that can be retired. False: there is none now.
   bool retire_one(Tenant& tenant, Search& search, int tried) LOCKSLEY_REQUIRES(kIoThread);
@@ -299,7 +298,7 @@ class Retention {
   bool may_be_over_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
   std::uint64_t tenants_looked_at_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
 
-  // What is left for go_on_until().
+  // The work that is left for go_on_until().
   std::function<void()> schedule_ LOCKSLEY_GUARDED_BY(kIoThread);
   bool retires_ LOCKSLEY_GUARDED_BY(kIoThread) = false;      // there are batches to retire
   std::deque<Cause> causes_ LOCKSLEY_GUARDED_BY(kIoThread);  // why batches are to be evicted; each once

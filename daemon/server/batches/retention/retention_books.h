@@ -41,7 +41,7 @@ class KeptBatches {
   // `of_all`: the sum over all tenants.
   explicit KeptBatches(EvictableBytes& of_all) : of_all_(&of_all) {}
 
-  // What evicting all of them would free.
+  // How much evicting all these batches would free.
   std::uint64_t evictable(Resource resource) const { return evictable_.of(resource); }
 
   // ---- In memory ----
@@ -54,8 +54,8 @@ class KeptBatches {
   // The batch takes other bytes in the store than before. Without effect if it is not there, or is
   // in memory alone and not pinned.
   void change_stored(std::uint64_t sequence, std::uint64_t before, std::uint64_t after);
-  // Its payloads, of so many bytes, have left memory; the batch stays. Without effect if it has
-  // none.
+  // The batch's payloads, of this many bytes, have left memory; the batch stays. No effect if it
+  // has none.
   void payloads_left(std::uint64_t sequence, std::uint64_t bytes);
   // The first batch that has payloads; kNone: there is none.
   std::uint64_t first_with_payloads() const { return with_payloads_.from(0).value_or(kNone); }
@@ -79,7 +79,7 @@ class KeptBatches {
     return ephemeral_.from(sequence);
   }
   bool has_stored() const { return !stored_.empty(); }
-  // Whether one of them is stored or ephemeral.
+  // Whether there is a stored or an ephemeral batch.
   bool has_results_to_free() const { return !ephemeral_.empty() || !stored_.empty(); }
 
   // ---- Retired ----
@@ -121,7 +121,7 @@ class RetentionBooks {
   KeptBatches& of(std::uint32_t tenant);
   // Null: no batch of the tenant has been over so far.
   const KeptBatches* find(std::uint32_t tenant) const;
-  // What evicting all batches of the tenant, or of all tenants, would free.
+  // How much evicting all batches of the tenant, or of all tenants, would free.
   std::uint64_t evictable(std::uint32_t tenant, Resource resource) const;
   std::uint64_t evictable_of_all(Resource resource) const { return of_all_.of(resource); }
 

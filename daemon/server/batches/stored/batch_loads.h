@@ -18,9 +18,9 @@
 namespace locksley::daemon {
 
 // If the store is on another machine, which may stop answering, a look-up must not load a batch
-// itself: all clients would wait. A caller that must look up a batch asks first_to_load() which
-// batch the look-up would load, has it loaded here, and asks again, until there is none. Then the
-// look-up finds the batch among those that were loaded last.
+// itself: all clients would wait. A caller that must look up a batch calls first_to_load(), which
+// names the batch that the look-up would load, has it loaded here, and repeats this until there is
+// none. Then the look-up finds what it needs among the batches that were loaded last.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks. A batch that cannot be read is an outcome
 // of its load; nothing else fails.

@@ -45,7 +45,7 @@ struct ReadFailures {
 // wakes the waiters of the batch for BatchRecord::kReadRows. Until then only `round` may be read.
 // If no client waits any more (Waiting), the read does not begin, or ends early.
 // The object is shared by the caller and the read. If the caller has dropped it before the read
-// ends, another thread frees it if it is large; else the caller does so (Batches::free_dropped()).
+// ends, another thread frees a large object; otherwise the caller does (Batches::free_dropped()).
 //
 // Owned by Batches. The I/O thread only. Nothing blocks. A read that fails says so in its object;
 // nothing else fails.

@@ -1,4 +1,4 @@
-// The cost of each user's pending writes: those that wait for the writer of the store.
+// The cost of each user's pending writes, which wait for the store's writer.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class WriteCharges {
 
   // A write was put into the store, which will report its outcome (Urgency::kAwaited). `account`:
   // that of the user who waits for room, as above. `ticket`: that of the write; 0: there is no
-  // store. `cost`: as cost_of() has it. O(1), but for large writes.
+  // store. `cost`: by cost_of(). O(1), but for large writes.
   void charge(Account& account, Ticket ticket, std::uint64_t cost) LOCKSLEY_REQUIRES(kIoThread);
   // The writes up to this ticket have had their outcome: refunds their charges. O(1) for each.
   void refund(Ticket up_to) LOCKSLEY_REQUIRES(kIoThread);

@@ -40,7 +40,7 @@ struct HeldSegment {
   std::optional<std::uint64_t> whole = {};  // of a segment that belongs to a whole reply: that beginning
   std::optional<EarlyReplies::Place> early = {};  // of the first segment, if the store's writer may send it
 
-  // The error comes in place of each marked reply. What follows the last of them is not copied.
+  // Replaces each marked reply by the error. The bytes after the last marked reply are not copied.
   void fail_marked(std::string_view error, proto::Protocol protocol);
 };
 

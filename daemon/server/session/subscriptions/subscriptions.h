@@ -17,9 +17,9 @@
 
 namespace locksley::daemon {
 
-// What one connection subscribes to: channels, whose messages Events delivers, and patterns, which
-// are matched here, so that the connection that has them pays for it and not the one that causes
-// the event.
+// The subscriptions of one connection: channels, whose messages Events delivers, and patterns,
+// which are matched here, so that their connection bears the cost, and not the connection that
+// caused the event.
 //
 // A member of a Session; clear() comes before it is destroyed. The I/O thread only. Nothing blocks:
 // matching takes as long as its caller allows.

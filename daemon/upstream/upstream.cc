@@ -14,9 +14,9 @@ namespace locksley::daemon {
 namespace {
 
 constexpr std::uint16_t kDefaultPort = 7771;  // `workers.port`
-// A lane keeps this part of max_leased_bytes even if other lanes have filled all of it, perhaps
-// with results that no upstream takes. A guess: room for results of many jobs, and little memory
-// beside the limit.
+// Each lane may use 1/kSparePart of max_leased_bytes even if other lanes have filled all of it,
+// perhaps with results that no upstream takes. A guess: room for results of many jobs, and little
+// memory beside the limit.
 constexpr std::uint64_t kSparePart = 8;
 
 // Whether the offer gets a connection.

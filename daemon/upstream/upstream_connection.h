@@ -105,7 +105,7 @@ class UpstreamConnection final : private LeaseSink {
   void write(Nanoseconds now) LOCKSLEY_REQUIRES(kUpstreamThread);
   // Sends what the plain socket takes without waiting. False: the socket is broken.
   bool write_now(Nanoseconds now) LOCKSLEY_REQUIRES(kUpstreamThread);
-  // Closes the socket, and notifies the link once the last operation on it has ended.
+  // Closes the socket; informs the link when the last operation on the socket has ended.
   void close(std::string why) LOCKSLEY_REQUIRES(kUpstreamThread);
   void end_operation() LOCKSLEY_REQUIRES(kUpstreamThread);
   void arm_timer() LOCKSLEY_REQUIRES(kUpstreamThread);

@@ -1,4 +1,4 @@
-// What the link to remote workers asks of the daemon.
+// The functions of the daemon that the link to remote workers calls.
 #pragma once
 
 #include <cstdint>

@@ -101,7 +101,8 @@ class LinkService final : public RemoteExecutors {
   const WorkerDirectory& directory() const LOCKSLEY_REQUIRES(kLinkThread) { return host_.directory(); }
   const Questions& questions() const { return parts_.questions; }
   HandshakeQueue& handshakes() { return handshakes_; }
-  // The turns of connections that wake up, and of those that have more to do. Both go round users.
+  // The turns of connections that wake up (Turns), and of connections that have more to do
+  // (Slices). Both go round users.
   Turns& turns() { return turns_; }
   Slices& slices() { return slices_; }
   InputBudget& input() LOCKSLEY_REQUIRES(kLinkThread) { return input_; }

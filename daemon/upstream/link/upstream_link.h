@@ -34,8 +34,8 @@ namespace locksley::daemon {
 struct UpstreamLinkOptions {
   static constexpr std::uint32_t kMostSlots = 4'096;  // an upstream allows no more
 
-  // Daemons of one cluster, of which one serves; at least one. All have the same user, password and
-  // TLS.
+  // At least one: the daemons of one cluster, of which one serves. All have the same user, password
+  // and TLS.
   std::vector<client::Address> addresses = {client::Address{}};
   // Whether a daemon may send this worker to another machine.
   client::Route::Reach reach = client::Route::Reach::kAnywhere;
@@ -217,7 +217,7 @@ class UpstreamLink {
   bool has_left_ = false;
   UpstreamLinkStats stats_;  // without the counts of the parts
 
-  // The parts. Each refers to some of those before it, and to none after it.
+  // The parts. Each refers only to earlier ones.
   ConnectionAttempts attempts_;
   CommandPipeline pipeline_;
   LeaseTable leases_;

@@ -17,7 +17,7 @@ std::unique_ptr<char[]> copy_of(std::string_view bytes) {
   return copy;
 }
 
-// The payloads that the cursor is at, which become those of `jobs`.
+// Reads the payloads at the cursor, for `jobs`.
 std::unique_ptr<PayloadSource> read_payloads(ReplyCursor& cursor, const LeasedJobs& jobs,
                                              std::uint64_t count) {
   const std::string_view bytes = cursor.rest();
@@ -32,7 +32,7 @@ std::unique_ptr<PayloadSource> read_payloads(ReplyCursor& cursor, const LeasedJo
   return std::make_unique<LeasedPayloads>(jobs.range.low, bytes.substr(0, size), std::move(extents));
 }
 
-// The value of the first index, and a template or null.
+// Reads a range: the value of the first index, and a template or null.
 std::unique_ptr<PayloadSource> read_range(ReplyCursor& cursor, const LeasedJobs& jobs) {
   if (cursor.array() < 2) return nullptr;
   const auto first = static_cast<std::uint64_t>(cursor.integer());

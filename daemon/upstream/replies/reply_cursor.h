@@ -11,8 +11,8 @@
 namespace locksley::daemon {
 
 // Reads a reply that ReplyScanner found whole. After a value of another kind than asked for,
-// is_bad() is true and all further values are empty. Views are those of the reply's bytes. A value
-// on the stack; nothing blocks.
+// is_bad() is true and all further values are empty. Views refer to the reply's bytes. A value on
+// the stack; nothing blocks.
 class ReplyCursor {
  public:
   explicit ReplyCursor(std::string_view reply) : rest_(reply) {}

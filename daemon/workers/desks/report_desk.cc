@@ -81,7 +81,7 @@ void ReportDesk::yield(RemoteWorker& worker, const proto::ArgumentList& argument
   stats_.yielded_jobs += returned;
   out->orders.end_cut();
   if (out->lease.held().empty()) {
-    // A worker that was not told to give jobs back gives back those that it has not begun.
+    // A worker that gives jobs back without an order gives back jobs that it has not begun.
     if (!out->reported.has_begun() && !is_ordered) {
       out->untouched = OutLease::Untouched::kUnasked;
       worker.slots.give_way(out->occupation);

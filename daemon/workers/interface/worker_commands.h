@@ -53,8 +53,8 @@ struct LeaseName {
   friend bool operator==(const LeaseName&, const LeaseName&) = default;
 };
 
-// The commands of workers, one struct for each. The views in them are those of the command's
-// arguments. proto/WORKER_PROTOCOL.md describes them.
+// The commands of workers, one struct for each. Their views refer to the command's arguments.
+// proto/WORKER_PROTOCOL.md describes them.
 struct JoinCommand {
   std::string_view name;
   std::uint32_t slots = 0;

@@ -68,9 +68,9 @@ inline constexpr std::string_view kFailureName = "failure_bytes";
 // to its parent as well. The root is the account of all users together.
 //
 // The component that lets a client occupy a resource charges it before the resource is taken, and
-// one place refunds it: a batch's charges are held by its record (BatchRecord::Charged), a
-// connection's by its session. An account refuses nothing by itself: Admission asks it, and says
-// which limit a command exceeds.
+// one place refunds it. A batch's record (BatchRecord::Charged) holds its charges, a session those
+// of its connection. An account refuses nothing by itself: Admission asks it, and says which limit
+// a command exceeds.
 //
 // Owned by Tenants (the root), by a Tenant or by a Customer; outlives its children. A customer has
 // an account only while it is used. The I/O thread only, but for results() and failures().

@@ -17,8 +17,8 @@ struct CustomerName {
 };
 
 // A user names its own customers. An admin names a customer as `user/name`, split at the first `/`,
-// or one of its own by its name alone. Where no users are configured, the whole text is a name. The
-// error is the text of the error reply.
+// or its own customer by the name alone. Where no users are configured, the whole text is a name.
+// The error is the text of the error reply.
 std::expected<CustomerName, std::string> customer_named(const Tenants& tenants, const User& by,
                                                         std::string_view text);
 

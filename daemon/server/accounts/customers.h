@@ -45,9 +45,9 @@ struct Customer {
 // All customers of all users.
 //
 // Charges. Jobs, batches and payloads that have not ended are charged to the account of their
-// customer, and so to those above it; all else to the account of the user, since a batch that is
-// over keeps no customer in memory. The memory of a customer with a name is charged to the user's
-// Resource::kRecordBytes, from its first use to its last.
+// customer, and so to its parents. All else is charged to the account of the user, since a batch
+// that is over keeps no customer in memory. The memory of a customer with a name is charged to the
+// user's Resource::kRecordBytes, from its first use to its last.
 //
 // Owned by the Registry; Tenants outlives it. Batches that are not over refer to their customer.
 // The I/O thread only. Nothing blocks. A look-up is O(log n), and O(1) for the customer with the
@@ -84,10 +84,10 @@ class Customers {
   // The charge for the settings of one more customer, in bytes.
   static std::uint64_t record_bytes(std::string_view name) { return kSettingsBytes + name.size(); }
 
-  // Visits the listed customers of the user (null: of all users, one user after the other), newest
-  // first, from `cursor` on (0: from the first), until `visit` returns false; looks at no more than
-  // `most`. Returns the cursor to go on from, which stays valid while customers come and go; 0:
-  // there are no more.
+  // Visits the listed customers of the user, newest first, from `cursor` on, until `visit` returns
+  // false; looks at no more than `most`. `tenant` null: of all users, one after the other. `cursor`
+  // 0: from the first. Returns the cursor to go on from, which stays valid while customers come and
+  // go; 0: there are no more.
   std::uint64_t list(const Tenant* tenant, std::uint64_t cursor, std::size_t most,
                      const std::function<bool(const Customer&)>& visit) const;
 

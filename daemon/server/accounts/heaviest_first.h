@@ -8,9 +8,9 @@
 
 namespace locksley::daemon {
 
-// Owners with their burdens (Tenant::burden), the heaviest first; of equal ones, the one that was
-// added first. While the heaviest gives something up, this costs O(log owners) each time, and no
-// walk over all owners.
+// Owners with their burdens (Tenant::burden), the heaviest first; of equal owners, the first that
+// was added. While the heaviest gives something up, this costs O(log owners) each time, and no walk
+// over all owners.
 //
 // A value, for one piece of work: it learns of a changed burden only by the functions below. One
 // thread at a time. Nothing blocks or fails.

@@ -30,7 +30,7 @@ struct Tenant {
   std::uint64_t customers_with_settings = 0;  // how many
   Customer* nameless = nullptr;               // the one with the empty name; null before the first batch
 
-  // `used` divided by the weight. If some user must lose batches or connections, the one with the
+  // `used` divided by the weight. If some user must lose batches or connections, the user with the
   // greatest burden does.
   double burden(std::uint64_t used) const { return static_cast<double>(used) / weight; }
 };

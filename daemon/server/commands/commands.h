@@ -11,9 +11,9 @@ namespace locksley::daemon {
 
 class Session;
 
-// The subcommand that a command's second argument names; null after a reply: that of HELP, or an
-// error, if there is no such subcommand, the number of arguments is wrong, or the user may not send
-// it. dispatch.cc
+// The subcommand that a command's second argument names. Null after a reply: the text of HELP, or
+// the error that there is no such subcommand, the number of arguments is wrong, or the user may not
+// send it. dispatch.cc
 const proto::SubcommandSpec* subcommand_of(Session& session, const proto::Command& command,
                                            proto::CommandId container) LOCKSLEY_REQUIRES(kIoThread);
 

@@ -27,9 +27,10 @@ namespace {
 using proto::CommandId;
 
 // The functions that execute a command. If both are set, `blocking` executes the commands for which
-// is_long() is true. Both write exactly one reply to the session (subscriptions: one a channel;
-// CLIENT REPLY OFF and SKIP, and for a connection that is gone: none) and may take the arguments
-// out of the command. They run on the I/O thread and do not block it; `blocking` may suspend.
+// is_long() is true. Both write exactly one reply to the session, except that subscriptions write
+// one for each channel, and that CLIENT REPLY OFF and SKIP, and a dropped connection, get none.
+// Both may take the arguments out of the command. They run on the I/O thread and do not block it;
+// `blocking` may suspend.
 struct CommandFunctions {
   void (*execute)(Session& session, proto::Command& command) = nullptr;
   Coroutine<void> (*blocking)(Session& session, proto::Command& command) = nullptr;

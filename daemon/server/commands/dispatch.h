@@ -6,9 +6,9 @@
 
 namespace locksley::daemon {
 
-// Executes the commands of the protocol: finds each in the command table, makes the checks that the
-// table asks for (permission, number of arguments, length of words, whether it may be sent while
-// subscribed), and calls its function (commands.h), which makes the checks that depend on its
+// Executes the commands of the protocol. Finds each in the command table, makes the checks of the
+// table (permission, number of arguments, length of words, whether it may be sent while
+// subscribed), and calls its function (commands.h), which makes the checks that depend on the
 // arguments. It has no state.
 class Dispatcher final : public CommandExecutor {
  public:

@@ -65,7 +65,7 @@ class StreamedPayloads final : public BatchPayloads {
   // Payloads first, first + 1, … up to the next segment's first.
   struct Segment {
     std::uint64_t first;
-    // Where they are: in `received`; or in `bytes`, of kSegmentBytes, filled up to `used`; or, if
+    // The payloads are in `received`; or in `bytes`, of kSegmentBytes, filled up to `used`; or, if
     // both are null, in the store (or freed).
     std::shared_ptr<const proto::ArgumentList> received;
     std::unique_ptr<char[]> bytes;

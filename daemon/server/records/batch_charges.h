@@ -38,8 +38,8 @@ class BatchCharges {
   // ---- Before a batch has the jobs ----
 
   // The charge to a customer, and to its tenant, for jobs before they are accepted. refund() undoes
-  // charge(); assign() moves the charge to the batch, which keeps it until its jobs have ended, and
-  // uses the customer until the batch is over. `memory_bytes` is an estimate; the batch is charged
+  // charge(). assign() moves the charge to the batch, which keeps it until its jobs have ended. The
+  // batch uses the customer until it is over. `memory_bytes` is an estimate; the batch is charged
   // what its payloads really hold.
   struct Charge {
     std::uint64_t jobs = 0;

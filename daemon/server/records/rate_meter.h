@@ -10,10 +10,10 @@
 
 namespace locksley::daemon {
 
-// Measures how many jobs of a batch end in a second: over the last 2.5 to 5 s, over less time at
-// first, and over the time between two ends where jobs are longer. Time in which the batch has
-// nothing to run does not count. A batch of which no job has ended for 5 s, or for twice as long as
-// its jobs had needed if that is more, stands still: its earlier rate says nothing any more.
+// Measures how many jobs of a batch end in a second: over the last 2.5 to 5 s; over less time at
+// first; if jobs are longer, over the time between two ends. Time in which the batch has nothing to
+// run does not count. A batch stands still if no job of it has ended for 5 s, or for twice the time
+// that its jobs needed before, if that is longer: then its earlier rate means nothing.
 //
 // A part of a BatchRecord; the I/O thread only. Two marks are kept, so a reading costs the same
 // whatever happened.

@@ -74,7 +74,8 @@ class Registry {
   // exist, but cannot be read at the moment.
   using Found = std::expected<BatchRecord*, std::string>;
   Found find(const Tenant& tenant, std::string_view id) LOCKSLEY_REQUIRES(kIoThread);
-  // The same if its record is in memory, or null; not one that find() has loaded. Never blocks.
+  // The same if its record is in memory; null otherwise, also for a record that find() has loaded.
+  // Never blocks.
   BatchRecord* find_in_memory(const Tenant& tenant, std::string_view id) const LOCKSLEY_REQUIRES(kIoThread);
   // The same by sequence number, in memory or not.
   Found find(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
@@ -158,10 +159,10 @@ class Registry {
       LOCKSLEY_REQUIRES(kIoThread);
   static constexpr std::size_t kLoadCost = 40;  // a load takes 20 us, a visit 0.5 us
 
-  // A search among the active batches for one for which `is_wanted` holds, in parts: a call looks
-  // at `most` of them. It goes round once from `begin`, and stays at the batch that it has found,
-  // so that the next call looks at that one first. kNone: it held for no batch at the time when the
-  // search looked at that batch.
+  // A search in parts for an active batch for which `is_wanted` holds: each call checks `most`
+  // batches. The search goes round once from `begin`, and stays at the batch that it has found,
+  // which the next call checks first. kNone: it held for no batch at the time when the search
+  // looked at that batch.
   struct ActiveSearch {
     std::uint64_t begin = 0;   // where the round began
     std::uint64_t at = 0;      // of the next batch
@@ -179,8 +180,8 @@ class Registry {
 
   // Visits active batches, and then RUNs that have a sequence number. Starts at `at` and advances
   // it; visits at most `most`. True when all were visited. Batches may come and go between two
-  // calls: one that is active all the time is visited once or more, one that comes meanwhile
-  // perhaps not at all. A visit ends no batch.
+  // calls: a batch that is active all the time is visited at least once, a batch that comes
+  // meanwhile perhaps not at all. A visit ends no batch.
   struct ActivePlace {
     std::uint64_t sequence = 0;              // of the next batch
     std::optional<std::size_t> runs_left{};  // none: batches come first

@@ -16,10 +16,10 @@ namespace locksley::daemon {
 // reading alone removes nothing.
 constexpr std::uint64_t row_of_cursor(std::uint64_t cursor) { return cursor == 0 ? 0 : cursor - 1; }
 
-// The rows of one reply of RESULTS: from `cursor` on, or from the first row that was not discarded;
-// at most `count`, and at most about `max_bytes`; but at least one row if the batch has one there.
-// It may have fewer rows than would fit, if they lie in many chunks of memory. The page shares the
-// memory of its rows, so it stays valid when the batch changes or is forgotten.
+// The rows of one reply of RESULTS: from `cursor` on, or from the first row that was not discarded.
+// At most `count` rows, and about `max_bytes` bytes; but at least one row if the batch has one
+// there. It may have fewer rows than would fit, if they lie in many chunks of memory. The page
+// shares the memory of its rows, so it stays valid when the batch changes or is forgotten.
 struct ResultsPage {
   std::uint64_t first = 0;
   std::uint64_t rows = 0;

@@ -32,10 +32,10 @@ static_assert(sizeof(RetainedBatch) == 40);
 // hash, usually one, has the id. A batch takes 70 to 110 bytes, so a million entries take the
 // memory of a few tens of thousands of whole records.
 //
-// Owned by the Registry; the I/O thread only. Nothing blocks. Adding and removing are O(log n) and
-// move at most kPageSlots entries, and those of one of many small tables: with ten million batches
-// this takes 0.5 ms at worst (tests/unit/daemon/server/records/retained_calls_test.cc). Only
-// allocation fails. Pointers to entries are valid until the next change.
+// Owned by the Registry; the I/O thread only. Nothing blocks. Adding and removing are O(log n), and
+// move at most kPageSlots entries and the entries of one small table: with ten million batches this
+// takes 0.5 ms at worst (tests/unit/daemon/server/records/retained_calls_test.cc). Only allocation
+// fails. Pointers to entries are valid until the next change.
 class RetainedBatches {
  public:
   // `seed` is secret, so that clients cannot choose ids that all have one hash.
@@ -107,7 +107,7 @@ class RetainedBatches {
     std::uint64_t sequence;
     friend bool operator>(const Going& a, const Going& b) { return a.at > b.at; }
   };
-  // A heap, the earliest on top. A deque, because a vector moves all of them when it grows.
+  // A heap, the earliest on top. A deque, because a growing vector moves all entries.
   using Heap = std::deque<Going>;
 
   // The highest bits choose the table, the lowest the place in it.
@@ -129,9 +129,9 @@ class RetainedBatches {
   std::map<std::uint64_t, Page> pages_;
   std::array<Table, std::size_t{1} << kTableBits> tables_;
   // The instants at which batches are forgotten. Entries of batches that were forgotten before
-  // their time stay. Once there are many of these, each change takes a few entries from the end of
-  // `going_`, and moves those of batches that are still retained to `swept_`; when `going_` is
-  // empty, the two are swapped.
+  // their time stay. Once there are many such entries, each change takes a few entries from the end
+  // of `going_`, and moves those of retained batches to `swept_`. When `going_` is empty, the two
+  // are swapped.
   Heap going_;
   Heap swept_;
   bool is_sweeping_ = false;

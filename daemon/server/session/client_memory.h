@@ -11,11 +11,11 @@
 
 namespace locksley::daemon {
 
-// Charges the memory of each connection to the account of its user: unfinished commands
-// (Resource::kInputBytes), and the rest (Resource::kClientBytes): replies that wait for their
-// readers or for the store, what was read for the reply to a command under way, events to be
-// matched, names of subscriptions, commands queued since MULTI. Connections that have not logged in
-// have one account together, which leaves room to others like a user's account.
+// Charges the memory of each connection to the account of its user: unfinished commands as
+// Resource::kInputBytes, all else as Resource::kClientBytes. That is replies that wait for their
+// readers or for the store, data read for the reply to a command under way, events to be matched,
+// names of subscriptions, and commands queued since MULTI. Connections that have not logged in have
+// one account together, which leaves room to others like a user's account.
 //
 // Owned by Sessions. The I/O thread only. Nothing blocks. It only counts: the caller that adds to a
 // sum acts on the answer.

@@ -63,13 +63,12 @@ class Sessions;
 //     limits.max_queued_bytes.
 //   - Output. No command is executed while more than kPauseOutput waits for the peer (before
 //     authentication: kPauseStranger). The connection is dropped when more than
-//     limits.output_buffer waits for its peer. It is also dropped when it holds more than every
-//     other connection of its user, and that user is over its client_memory, or all users together
-//     are over limits.client_memory and this user holds most for its weight
-//     (Sessions::enforce_memory_limit()).
+//     limits.output_buffer waits for its peer. A user over its client_memory loses the connection
+//     that holds most. If all users together are over limits.client_memory, the user that holds
+//     most for its weight does (Sessions::enforce_memory_limit()).
 //   - Turns go round users, and then round their connections (Turns). After kTurnCommands,
-//     kTurnTime or kTurnOutput the connection goes to the end of its user's line of Slices, and so
-//     does one whose last two turns were longer than kCheapTurn while that line is busy.
+//     kTurnTime or kTurnOutput the connection goes to the end of its user's line of Slices. So does
+//     a connection whose last two turns were longer than kCheapTurn while that line is busy.
 //   - Time before authentication: limits.login_timeout.
 class Session final : private RelayOwner, public std::enable_shared_from_this<Session> {
  public:

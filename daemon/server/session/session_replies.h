@@ -23,8 +23,8 @@ class SessionLogin;
 
 // The replies of one connection. Commands write them here, in the protocol of the connection, or as
 // errors, which are counted; and say which replies wait for a write of the store. Sends replies as
-// far as the socket takes them, but none that the store holds up (SessionOutput), and none that
-// tell of batches while another daemon may have taken those over.
+// far as the socket takes them. It sends no reply that the store holds up (SessionOutput), and no
+// reply that tells of batches while another daemon may have taken over the batches.
 //
 // A member of a Session, as are the other parts that it borrows; end() comes before the socket is
 // closed. The I/O thread only. Nothing blocks. A peer that has gone is a result of flush().
@@ -85,8 +85,8 @@ class SessionReplies {
   bool is_over_limit() LOCKSLEY_REQUIRES(kIoThread);
   // The connection comes to rest: the store's writer may send a small held reply.
   void offer_early() LOCKSLEY_REQUIRES(kIoThread);
-  // A turn is over, and flush() has sent all that the socket took: frees the buffers that are not
-  // needed any more. Not called for a command that waits, since it has yet to reply.
+  // A turn is over, and flush() has sent what it could: forgets what is no longer needed. Not while
+  // a command waits, since it has yet to reply.
   void turn_is_over() LOCKSLEY_REQUIRES(kIoThread);
   // Forgets everything.
   void end() LOCKSLEY_REQUIRES(kIoThread);

@@ -46,7 +46,7 @@ class Sessions {
   const TlsContext* tls() const LOCKSLEY_REQUIRES(kIoThread) { return tls_.get(); }
 
   // Begins a session on a new connection, or refuses it. At limits.max_clients it takes the place
-  // of one that has not logged in for long, if there is one.
+  // of a connection that has not logged in for long, if there is one.
   void accept(Socket socket) LOCKSLEY_REQUIRES(kIoThread);
   // Null if there is none.
   Session* find(std::uint64_t id) const LOCKSLEY_REQUIRES(kIoThread);

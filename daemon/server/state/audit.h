@@ -20,8 +20,9 @@ namespace locksley::daemon {
 class User;
 
 // The audit: a line in the log, written as `info` at any level of the log, for each command that
-// changes something: the user, the peer, the command, the batch, handler or customer, and the
-// outcome. Never a payload, a password or another value of a client; of CONFIG SET the keys alone.
+// changes something. It names the user, the peer, the command, the batch, handler or customer, and
+// the outcome. Never a payload, a password or another value of a client; of CONFIG SET the keys
+// alone.
 //
 // Bounded for each user and second: kMostSubmissions lines for commands that bring jobs, and
 // kMostOthers for all others. The next line says in `unlogged` how many were left out. Writes that

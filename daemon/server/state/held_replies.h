@@ -15,11 +15,10 @@
 
 namespace locksley::daemon {
 
-// The queue of the replies that wait for the store, of the connections of clients and of the HTTP
-// API: a reply that reports a write goes out once the write is on the disk. The queue has tickets
-// and callbacks; the bytes of a connection's reply wait in its SessionOutput, since the replies
-// after it wait, too. Replies to remote workers wait elsewhere: AwaitedTickets
-// (daemon/worker_port/awaited_tickets.h).
+// The queue of the replies to clients and of the HTTP API that wait for the store: a reply that
+// reports a write goes out once the write is on the disk. The queue has tickets and callbacks; the
+// bytes of a connection's reply wait in its SessionOutput, since the replies after it wait, too.
+// Replies to remote workers wait elsewhere: AwaitedTickets (daemon/worker_port/awaited_tickets.h).
 //
 // Owned by ServerState. The I/O thread only. Nothing blocks. A failed write is an outcome like any
 // other: the callback gets its error.

@@ -81,8 +81,7 @@ class JobLookup {
   std::shared_ptr<const FoundJob> found_;
 };
 
-// Calls `visit` with each key of the map and its value: a text, a number, or an optional one of
-// them.
+// Calls `visit` with each key of the map and its value: a text or a number, perhaps optional.
 inline constexpr std::size_t kJobMembers = 13;
 template <class Visit>
 void visit_members(const JobView& job, const Visit& visit) {

@@ -141,7 +141,7 @@ class ServerState {
   // Puts a configuration in force, for all but the connections, which the Server informs. Returns
   // the previous one, since destroying it may take long. `parts`: what differs from config().
   config::Config reconfigure(config::Config config, config::ChangedParts parts) LOCKSLEY_REQUIRES(kIoThread);
-  // Adds a lane, which outlives this; one that is known already is left alone.
+  // Adds a lane, which outlives this object; no effect if it is known already.
   void add_lane(Lane& lane) LOCKSLEY_REQUIRES(kIoThread);
   // The settings of this customer have changed.
   void tell_lanes(const Tenant& user, std::string_view customer) LOCKSLEY_REQUIRES(kIoThread);

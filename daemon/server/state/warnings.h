@@ -37,7 +37,7 @@ class Warnings {
   Warnings(const Warnings&) = delete;
   Warnings& operator=(const Warnings&) = delete;
 
-  // Writes the line, with the peer's address, unless one of this kind was written in the last
+  // Writes the line, with the peer's address, unless a line of this kind was written in the last
   // minute.
   void warn(Warning kind, std::string_view peer, LogLine what) LOCKSLEY_REQUIRES(kIoThread);
 

@@ -16,9 +16,9 @@
 
 namespace locksley::daemon {
 
-// The connections that stream jobs into open batches (OPEN, ADD, ADDAT). A batch whose connection
-// has gone closes itself after limits.open_timeout, unless another connection takes over the stream
-// by one of these commands.
+// The connections that stream jobs into open batches (OPEN, ADD, ADDAT). After its connection has
+// gone, a batch closes itself after limits.open_timeout, unless another connection takes over the
+// stream by one of these commands.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails.
 class Streams {

@@ -111,7 +111,7 @@ class Events {
 
  private:
   // Trees: a hash table moves all its entries at once when it grows, which took 100 ms with 400,000
-  // channels. They are in an order, so that a delivery can go on where it stopped.
+  // channels. Their order lets a delivery go on where it stopped.
   using Subscribers = std::set<Subscriber*>;
   using Topics = std::map<std::string, Subscribers, std::less<>>;
   struct Waiting {

@@ -35,7 +35,7 @@ class HandlerBatches {
   HandlerBatches(const HandlerBatches&) = delete;
   HandlerBatches& operator=(const HandlerBatches&) = delete;
 
-  // No job of these batches starts any more, nor of later batches of the handler.
+  // From now on no job of these batches starts, nor of later batches of the handler.
   void hold(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
   // Jobs may start again, in the lane and at the gate that the directory has now. If the lane or
   // the gate has changed, the caller must have called hold(), and has_running() must have returned

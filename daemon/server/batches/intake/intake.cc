@@ -279,8 +279,8 @@ void Intake::enter(const std::shared_ptr<BatchRecord>& record, Account& payer,
     parts_.stored.accept(record, payer, options, std::move(accepted));
   } else {
     record->lane->submit(record, accepted.jobs, accepted.open);
-    // After submit(), so that the counts are right. The start is published later in any case, once
-    // this thread is notified of it.
+    // After submit(), so that the counts are right. The start is published later in any case, when
+    // this thread gets the news of it.
     if (record->origin != Origin::kRun) parts_.events.publish_accepted(*record);
   }
   if (!broken.empty()) parts_.changes.cancel(*record, payer, broken);

@@ -161,7 +161,7 @@ class Intake {
                     bool has_same_jobs);
   // The first step of SUBMIT, RUN and OPEN: looks up the names.
   struct Found {
-    // Null: no handler has this name any more; then `known` is not null.
+    // Null: no handler has this name now; then `known` is not null.
     const HandlerDirectory::Entry* entry;
     CustomerName customer;
     BatchRecord* known;  // the batch of this id, which the client has submitted before; null: there is none

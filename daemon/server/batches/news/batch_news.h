@@ -39,10 +39,10 @@ class Store;
 // The order of the effects for one batch; each effect relies on the previous ones:
 //
 //   1. The store's account: its bytes are updated. If the batch is over, the latest ticket of the
-//      store is noted as that of its end, because its last step was put before its status changed;
-//      and from now on the batch may be evicted.
+//      store is noted as that of its end, because its last step was put before its status changed.
+//      From now on the batch may be evicted.
 //   2. Subscribers: `started`, `done` and `cancelled` are published; `progress` is scheduled.
-//      Before 3, so that a batch that is active is published, and one that was over before is not
+//      Before 3, so that an active batch is published, and a batch that was over before is not
 //      published again.
 //   3. The registry: the counts that limits and quotas use; a batch that is over leaves the active
 //      batches.
@@ -89,8 +89,9 @@ class BatchNews {
   void apply(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread) {
     apply(record, status, now());
   }
-  // The status for a reply. Applies it first, so that a client that has read it can submit as many
-  // jobs as have ended: a worker publishes the end of a job a moment before it reports the change.
+  // The status for a reply. Applies it first: a worker publishes the end of a job a moment before
+  // it reports the change. So a client that has read the status can submit as many jobs as have
+  // ended.
   BatchStatus shown_status(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   // As apply(), for the batches in the queue, for about a slice: before something is refused for
   // want of room. Forgets none.

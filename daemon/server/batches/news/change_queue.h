@@ -24,12 +24,12 @@ namespace locksley::daemon {
 
 // Carries the news of batches from the workers to the I/O thread: each changed batch is queued
 // once, and one wake-up serves all that are queued until the I/O thread takes them. Each user has a
-// line of its own, and the lines are served round robin: a user A whose batches end faster than the
-// I/O thread can apply them delays its own news; the news of a user B waits for at most one batch
-// of A. A worker reports every claim. It wakes the I/O thread at once for the end of a batch, and
-// for new results for which a client waits; for other changes about once per kHoldOff. Of a RUN
-// only the end is queued, unless something may be due for it: news of its start would cost the
-// worker a wake-up just before the job.
+// line of its own, and the lines are served round robin. If the batches of user A end faster than
+// the I/O thread can apply them, A delays only its own news; the news of user B waits for at most
+// one batch of A. A worker reports every claim. It wakes the I/O thread at once for the end of a
+// batch, and for new results for which a client waits; for other changes about once per kHoldOff.
+// Of a RUN only the end is queued, unless something may be due for it: news of its start would cost
+// the worker a wake-up just before the job.
 //
 // Owned by Batches; outlives all batches that were made with it. Any thread may call the functions
 // of BatchObserver; they hold a mutex for the length of a push, and a wake-up is a write to an

@@ -85,7 +85,7 @@ class Retention {
   void pin_while(std::function<bool(std::uint64_t sequence)> is_pinned) LOCKSLEY_REQUIRES(kIoThread) {
     is_pinned_ = std::move(is_pinned);
   }
-  // The batch is not pinned any more. The caller then calls evict(), and evict_results() if
+  // The batch is no longer pinned. The caller then calls evict(), and evict_results() if
   // take_may_relieve().
   void unpinned(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
 
@@ -126,9 +126,8 @@ class Retention {
   }
   // The same as evict(), and for kQueuedBytes, because limits may be lower than before.
   void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
-  // The same for results in memory, and for the data about failed jobs: until no account that may
-  // be relieved is full, or until about `until`. In the latter case it returns false, and the
-  // caller calls it again.
+  // The same for results in memory, and for what is kept about failed jobs: until no account is
+  // full that evictions can relieve. False: about `until` was reached; call again.
   bool evict_results(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   // Evicts and retires what evict(), limits_changed() and retire() have left, until about `until`.
   // True: all is done.
@@ -151,9 +150,9 @@ class Retention {
   bool take_may_relieve_soon() LOCKSLEY_REQUIRES(kIoThread) {
     return std::exchange(may_relieve_soon_, false);
   }
-  // True once after evict_results(), when it needed room for what is kept about failed jobs, has
-  // left a batch in memory because the store may not have written it yet: a little later it may
-  // find room. Groups that have only steps report no outcome.
+  // True once after evict_results() has left a batch in memory because the store may not have
+  // written it yet: a little later it may find room. Only for what is kept about failed jobs.
+  // Groups that have only steps report no outcome.
   bool take_awaits_write() LOCKSLEY_REQUIRES(kIoThread) { return std::exchange(awaits_write_, false); }
   // The next instant at which evict_results() may find room, because a batch is no longer being
   // read then; kNever: it skipped no such batch.
@@ -262,7 +261,8 @@ class Retention {
     const Instant until_;
     std::size_t taken_ = 0;
   };
-  // Where evict_results() makes room: which account, and the function that evicts one batch for it.
+  // For evict_results(): the account in which to make room, and the function that evicts one batch
+  // for it.
   struct Memory {
     const ResultAccount& (*account_of)(const Account&);
     bool (Retention::*evict_one_with)(Tenant&);
@@ -274,8 +274,8 @@ class Retention {
   bool evict_for_all(const Memory& memory, EvictionBudget& budget) LOCKSLEY_REQUIRES(kIoThread);
   void evict_for(const Cause& cause) LOCKSLEY_REQUIRES(kIoThread);
   // These evict until `budget` is used up. False: there are more to evict. evict_some() walks over
-  // all tenants once for each resource of which all together have too much, and once more if no
-  // tenant asks, however many batches it evicts.
+  // all tenants once for each resource that exceeds the limit of all, and once more if no tenant
+  // asks, however many batches it evicts.
   bool evict_some(const Cause& cause, EvictionBudget& budget) LOCKSLEY_REQUIRES(kIoThread);
   // Evicts batches of a tenant that is over its own limits.
   bool evict_own(Tenant& tenant, std::span<const Resource> resources, EvictionBudget& budget)

@@ -24,9 +24,9 @@ namespace locksley::daemon {
 struct StoredBatch;
 
 // When batches of an earlier process start, end by their deadline, and are forgotten: applies
-// StoreClock to all of them, and again at its second look. Until then it keeps their wall-clock
-// times (24 bytes for each batch that is over, 32 for each that has a delay or a deadline), but
-// only if the clock is doubtful.
+// StoreClock to all stored times, and again at its second look. Until then it keeps their
+// wall-clock times (24 bytes for each batch that is over, 32 for each that has a delay or a
+// deadline), but only if the clock is doubtful.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails.
 class RestoredTimes {

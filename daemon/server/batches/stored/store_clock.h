@@ -22,7 +22,7 @@ ClockReading read_clocks();
 // clock is doubtful if it is more than kTolerance before that time, or more than kLongAbsence after
 // it: then a jump cannot be told from a long absence.
 //
-// Where the clocks disagree, the daemon deletes and cancels later rather than earlier, and starts
+// If the clocks disagree, the daemon deletes and cancels later rather than earlier, and starts
 // earlier rather than later:
 //   - Nothing is deleted or cancelled before a second look, kSecondLook after the start.
 //   - A delay is counted from the newest time of the store, if the wall clock stands before it.

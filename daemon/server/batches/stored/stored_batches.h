@@ -92,10 +92,9 @@ class StoredBatches {
   // Writes that results were discarded, and deletes those in `freed`. No reply waits for this
   // write, which goes with the next group.
   void discard(BatchRecord& record, IndexRange freed) LOCKSLEY_REQUIRES(kIoThread);
-  // The ticket of the write after which the disk has the first `rows` results of the batch, so that
-  // a crash changes neither these rows nor their order. 0: the disk has them already, the batch is
-  // not stored, or the disk fails and there is no such ticket. This call may make the store write
-  // at once.
+  // The ticket of the write after which the disk has the first `rows` results of the batch: from
+  // then on a crash changes neither these rows nor their order. 0: the disk has them already, or
+  // the batch is not stored, or the disk fails. This call may make the store write at once.
   Ticket ticket_of_rows(BatchRecord& record, std::uint64_t rows) LOCKSLEY_REQUIRES(kIoThread);
   // Writes the batch's terms and its state in the scheduler. No effect if the batch is not stored.
   // `ranges`: how many ranges of jobs the step has that was put before for the same command.

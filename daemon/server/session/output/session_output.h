@@ -82,9 +82,8 @@ class SessionOutput {
   // What was written between `begin` and `end` of end() since hold() is a reply that turns into an
   // error if the store fails.
   void mark(std::size_t begin, std::size_t end);
-  // A ticket of these replies has its outcome. If `error` is not empty, it replaces each of them
-  // that was marked. Returns how many it replaced. Replies that wait for nothing more become
-  // sendable.
+  // A ticket of these replies has its outcome. If `error` is not empty, it replaces each marked
+  // reply. Returns how many it replaced. Replies that wait for nothing more become sendable.
   std::size_t release(HeldNumber held, std::string_view error, proto::Protocol protocol);
   // The store's writer may send the held replies to this socket, if they are small, and no others
   // are held, and few connections wait (EarlyReplies). Until take_back_early() the socket must be
@@ -101,8 +100,8 @@ class SessionOutput {
   void end_whole();
   // Bytes of the parts written so far of the whole reply under way; 0: there is none.
   std::size_t whole_bytes() const;
-  // Drops all held replies and waits for no writes any more. Returns the unsent bytes, for the
-  // caller to free.
+  // Forgets everything, and waits for nothing more. Returns what was not sent, for the caller to
+  // free.
   proto::OutputBuffer take_all() LOCKSLEY_REQUIRES(kIoThread);
 
  private:

@@ -79,7 +79,7 @@ class Subscriptions final : public Subscriber {
   bool match_until(Instant deadline);
   bool has_waiting_events() const { return !waiting_.empty(); }
 
-  // Bytes of the events that wait, and of these and the topics together.
+  // Bytes of the waiting events; and of the waiting events and the topics together.
   std::uint64_t waiting_bytes() const { return waiting_bytes_; }
   std::uint64_t memory_bytes() const { return waiting_bytes_ + topic_bytes_; }
 
@@ -99,8 +99,8 @@ class Subscriptions final : public Subscriber {
   // Takes back the moved channels of a move_until() to another audience, until about `until`.
   // Returns whether all are back.
   bool take_back_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
-  // Drops the waiting events, which no pattern matches any more, until about `until`. Returns
-  // whether all are gone.
+  // Drops the waiting events, since there is no pattern left, until about `until`. Returns whether
+  // all are gone.
   bool drop_waiting_until(Instant until);
 
   Events& events_;

@@ -17,9 +17,9 @@ namespace locksley::daemon {
 // (WriteCharges). Holds the command that was received and waits, and with it the connection's place
 // among those of its user that wait (WriteWaiters).
 //
-// While there is no room, a command that adds to the store waits. One that only changes a batch
-// waits if a reply of the connection is held for the store: so a single change passes, and a
-// pipeline of them waits. Other commands pass.
+// While there is no room, a command that adds to the store waits. A command that only changes a
+// batch waits if a reply of the connection is held for the store: so a single change passes, and a
+// pipeline of changes waits. Other commands pass.
 //
 // A member of a Session, which asks about one command at a time, and calls leave() when it ends.
 // The I/O thread only. Nothing blocks or fails. It is asked before each command, and takes a few

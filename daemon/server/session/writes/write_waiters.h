@@ -14,7 +14,7 @@
 namespace locksley::daemon {
 
 // A queue of waiters for each user. When there is room to write (WriteCharges), the first waiter of
-// the queue is woken; after its turn the next one, as long as there is room. So a thousand
+// the queue is woken. After its turn the next one is, as long as there is room. So a thousand
 // connections of one user are not all woken for the room of one command.
 //
 // A member of Sessions. The I/O thread only. Nothing blocks.

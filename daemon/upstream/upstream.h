@@ -49,7 +49,7 @@ std::expected<std::vector<client::Address>, std::string> upstream_addresses(cons
 // Leases jobs for the lanes of this daemon, one connection for each lane.
 //
 // Owned by ServingParts (daemon/parts.h), or by daemon/work_program.cc; the pool and the handlers
-// outlive it. Its life: offer(), start(), … drain() and stop(), end(); destroyed after the
+// outlive it. Order of calls: offer(), start(), … drain() and stop(), end(). Destroyed after the
 // executors of all lanes have ended, since their batches report to it. offer(), drain(), stop():
 // any thread; they return at once. start() and end(): main's thread; end() blocks for at most twice
 // `patience`. If the upstream cannot be reached, that is logged, and the connection tried again;

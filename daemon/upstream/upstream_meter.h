@@ -6,9 +6,9 @@
 
 namespace locksley::daemon {
 
-// All connections of one lane together: after a change of the configuration an old connection may
-// still finish while the new one works, so connections add differences, which may be negative
-// (modulo 2^64 the sum is right).
+// All connections of one lane together. After a change of the configuration an old connection may
+// still finish while the new one works, so connections add differences. These may be negative:
+// modulo 2^64 the sum is right.
 //
 // Owned by Upstream, and lives as long as that. The upstream thread writes; any thread may read.
 // Nothing blocks or fails.

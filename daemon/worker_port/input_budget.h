@@ -20,8 +20,8 @@ namespace locksley::daemon {
 // - A connection reads if its user then holds at most a third of what is free: a quarter of the
 //   budget if no other user holds any. Strangers count as one user. A large argument counts with
 //   its whole length from its beginning, so that two half-read ones do not wait for each other.
-// - The first connection of a user, whose command was found large before those of its others, reads
-//   until the user holds as much as is free: half of the budget for a user alone.
+// - The first connection of a user is that whose command was found large first. It reads until the
+//   user holds as much as is free: half of the budget for a user alone.
 // - The first of all connections reads until its user has half of the budget. If the budget is used
 //   up before, or if the user's other connections hold part of that half, the last connection gives
 //   way, and is closed. If no command is larger than a quarter of the budget, a single user loses

@@ -27,11 +27,12 @@ class LinkService;
 // connection by itself (HELLO, AUTH, PING and the commands that stock clients send at first); all
 // others go to the link.
 //
-// One coroutine, serve(), as that of the client port (daemon/server/session/session.h), with which
-// it shares Connection: it sleeps on one Wakeup; when it wakes, it checks what has happened, and
-// reads and writes without blocking. The link may answer later: the service then calls send().
-// Owned by the service until the coroutine ends, and by pending waits. The link thread only.
-// Nothing blocks. An error ends this connection alone: the jobs that its worker holds go back.
+// It is one coroutine, serve(), like that of the client port (daemon/server/session/session.h),
+// with which it shares Connection. It sleeps on one Wakeup; when it wakes, it checks what has
+// happened, and reads and writes without blocking. The link may answer later: the service then
+// calls send(). Owned by the service until the coroutine ends, and by pending waits. The link
+// thread only. Nothing blocks. An error ends this connection alone: the jobs that its worker holds
+// go back.
 //
 // Members: the steps of one coroutine, which share its connection.
 class WorkerSession final : public std::enable_shared_from_this<WorkerSession>, private InputBudget::Owner {

@@ -42,11 +42,11 @@ namespace locksley::daemon {
 //   for (id : link.take_ready()) link.sent(id, send(link.output(id)));
 //   sleep until link.next_timer(), then link.advance(now)
 //
-// The commands are JOIN, CLAIM, SETTLE, NOTE, YIELD, BEAT, RECLAIM and LEAVE; README.md has what
-// each does and what happens when something fails. The link gives each command to one of its desks,
-// and itself handles connections and the passing of time. It uses only the owner's clock (`now`):
-// the same clock in all calls, which goes on while the machine is suspended; an earlier instant
-// counts as the last one.
+// The commands are JOIN, CLAIM, SETTLE, NOTE, YIELD, BEAT, RECLAIM and LEAVE; README.md describes
+// each, and what happens when something fails. The link gives each command to one of its desks, and
+// itself handles connections and the passing of time. It uses only the owner's clock (`now`): the
+// same clock in all calls, which goes on while the machine is suspended; an earlier instant counts
+// as the last one.
 //
 // Owned by the code that has the sockets; the host and the lanes outlive it. One thread. claim() of
 // a lease may wait for payloads on a disk; nothing else blocks. Peers are hostile: all that they
@@ -83,7 +83,7 @@ class WorkerLink {
   // The connection will answer the next command, such as PING, by itself: ends a CLAIM that waits.
   void end_claim(Id id, Nanoseconds now);
   // The owner does not read from the connection for lack of memory, until reads_again(): meanwhile
-  // its worker is not silent, and no job of it is late.
+  // its worker is not silent, and none of the worker's jobs is late.
   void stops_reading(Id id, Nanoseconds now);
   void reads_again(Id id, Nanoseconds now);
   // Shows a worker with PUSH that the owner lives.

@@ -77,7 +77,7 @@ class CommandPipeline {
 
   // ---- Bytes ----
 
-  // Where received bytes are put; received() says how many.
+  // Where received bytes are put; received() tells their number.
   std::span<char> space() { return scanner_.prepare(); }
   void received(std::size_t bytes) {
     silent_since_ = now_;

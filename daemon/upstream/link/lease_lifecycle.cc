@@ -117,8 +117,8 @@ void LeaseLifecycle::drain() {
   for (const LeaseKey key : leases_.keys()) {
     HeldLease* lease = leases_.find(key);
     if (lease != nullptr) cut(*lease, lease->range.low);
-    // Jobs that an executor has claimed but not started would wait here, where perhaps nothing runs
-    // them any more.
+    // Jobs that an executor has claimed but not started would wait here, where perhaps no executor
+    // is left for them.
     lease = leases_.find(key);
     if (lease != nullptr && lease->state == State::kRunning) host_.finish(key);
   }

@@ -47,14 +47,14 @@ class LeaseTable {
   void set_name(HeldLease& lease, std::string name);
   void clear_name(HeldLease& lease);
   bool has_names() const { return !by_name_.empty(); }
-  // No lease has a name any more, and no slot a command on the way.
+  // Removes the names of all leases, and the pending commands of all slots.
   void connection_lost();
 
   // ---- Slots ----
 
   std::span<UpstreamSlot> slots() { return slots_; }
   UpstreamSlot& slot(std::uint32_t number) { return slots_[number]; }
-  // The lease neither runs nor is ready in its slot any more.
+  // The lease leaves its slot, where it ran or was ready.
   void clear_slot(const HeldLease& lease);
   // Leases that are ready or run.
   std::uint64_t in_slots() const { return in_slots_; }

@@ -121,8 +121,8 @@ class UpstreamLink {
   void connected(Nanoseconds now);
   // The connection is closed, or could not be made: `why` for the log.
   void disconnected(std::string why, Nanoseconds now);
-  // Where the owner puts the bytes that it reads from the connection; received() says how many
-  // these were.
+  // Where the owner puts the bytes that it reads from the connection; received() tells their
+  // number.
   std::span<char> space() { return pipeline_.space(); }
   void received(std::size_t bytes, Nanoseconds now);
   proto::OutputBuffer& output() { return pipeline_.output(); }
@@ -152,10 +152,10 @@ class UpstreamLink {
   void ended(LeaseKey lease, Nanoseconds now);
   // Call it after a series of calls: asks for more leases, unless that is put off.
   void flush(Nanoseconds now);
-  // True after a lease that came when the upstream had had no job for a while: then the next CLAIM
+  // True after a lease that came when the upstream had had no job for a while. Then the next CLAIM
   // is not urgent, and goes with the results of this lease, in one message. Or claim_put_off()
-  // sends it: the caller calls that when it has nothing else to do, and soon in any case, because
-  // other slots may be idle until then.
+  // sends it: the caller must call that when it has nothing else to do, and soon in any case,
+  // because other slots may be idle until then.
   bool puts_off_claims() const { return claims_.puts_off(); }
   // The same, and results to send them with are expected soon, as the last lease was short.
   bool expects_results_soon() const { return puts_off_claims() && lifecycle_.was_last_short(); }

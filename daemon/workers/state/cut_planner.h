@@ -19,11 +19,11 @@ namespace locksley::daemon {
 // index on.
 //
 // A lease is cut for one of two reasons:
-//   - Workers are idle, and no job that they could run is queued: stealing over the wire. Of the
-//     leases that they could serve, the one that would end last is cut in the middle of its jobs
-//     that have not started. A thief that takes half needs few steals (Danny Hendler and Nir
-//     Shavit, "Non-Blocking Steal-Half Work Queues", 2002). Its victim is not a random one, since
-//     the link knows all leases.
+//   - Workers are idle, and no job that they could run is queued: stealing over the wire. Among the
+//     leases that they could serve, the planner cuts the lease that would end last, in the middle
+//     of its jobs that have not started. A thief that takes half needs few steals (Danny Hendler
+//     and Nir Shavit, "Non-Blocking Steal-Half Work Queues", 2002). Its victim is not a random one,
+//     since the link knows all leases.
 //   - It lasts longer than was expected, and jobs of other batches wait for its slots. It keeps one
 //     job for each slot.
 //

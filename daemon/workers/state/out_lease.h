@@ -178,11 +178,11 @@ struct OutLease {
   void save_notes();
 
   // Whether one of its jobs may have begun: the lease is, or was, in front on a slot, or the worker
-  // has said so. False if the worker has given the lease back without a report.
+  // has reported it. False if the worker has given the lease back without a report.
   bool may_have_begun() const;
-  // How many of the lease's jobs have begun; these are the lowest ones. They are the jobs below the
-  // `next` of its BEATs, and one for each of the `in_front` slots on which it is in front, unless
-  // the link knows better (ReportedJobs::is_complete()).
+  // How many of the lowest jobs that the lease holds have begun: the jobs below the `next` of its
+  // BEATs, and, unless ReportedJobs::is_complete(), one for each of the `in_front` slots on which
+  // the lease is in front.
   std::uint64_t begun(std::uint32_t in_front) const;
   // The lowest job that has not started, as far as the link knows. None: all have started.
   std::optional<std::uint64_t> first_not_started() const;

@@ -25,7 +25,7 @@ enum class LeaseEnd : std::uint8_t { kSettled, kReclaimed, kDisconnected, kSilen
 
 // All leases of remote workers. Each belongs to its worker (RemoteWorker::leases); add() and end()
 // keep all that depends on it: the slots, the accounts, the timer, the names, the counts of losses
-// and the back-offs. A lease ends once for all of these, whatever its end is.
+// and the back-offs. end() updates all of this, whatever the reason of the end is.
 //
 // A member of WorkerLink, whose other members outlive it. One thread. Nothing blocks. Only
 // allocation fails.

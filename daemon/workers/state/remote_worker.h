@@ -56,9 +56,9 @@ class RoundTrip {
 };
 
 // Commands of a worker that do not arrive at once, such as large results on a slow connection. They
-// form a series while each begins to come soon after the end of the previous one: so any of them
-// may have the result of a job that ended after the series began. A member of RemoteWorker; one
-// thread. Nothing blocks or fails.
+// form a series while each begins to come soon after the end of the previous one. Any command of
+// the series may have the result of a job that ended after the series began. A member of
+// RemoteWorker; one thread. Nothing blocks or fails.
 class SlowCommands {
  public:
   // All whole commands have been executed, and a part of the next one has come. `longest_pause`:
@@ -118,7 +118,7 @@ class RemoteWorker {
   // Whether the lease has had its slots for longer than twice quantum(): its jobs take longer than
   // expected.
   bool is_overdue(const OutLease& out, Nanoseconds now) const;
-  // The leases that are behind this one on one of its slots, each once. O(width).
+  // The leases that wait behind this one on any of its slots, each once. O(width).
   std::vector<OutLease*> behind(const OutLease& out);
   // Begins the leases that are in front on one of these slots and have not begun. Displaced leases
   // go on.

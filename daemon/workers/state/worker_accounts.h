@@ -18,8 +18,8 @@ struct WorkerUse {
   std::uint64_t splits = 0;        // in how many more ranges than one the jobs of leases lie
 };
 
-// The workers of one user together. Owned by WorkerAccounts, while one of them has joined, or bytes
-// are charged. One thread.
+// The workers of one user together. Owned by WorkerAccounts, while a worker of the user has joined,
+// or bytes are charged. One thread.
 class WorkerAccount {
  public:
   WorkerAccount(std::uint64_t number, WorkerUse& of_all) : number_(number), of_all_(of_all) {}

@@ -47,7 +47,7 @@ proto::ReplyWriter WorkerConnections::reply(Id id, std::uint64_t ticket, Nanosec
     holding_.insert(id);
   }
   last_ticket_ = std::max(last_ticket_, ticket);
-  // A reply that need not wait goes with the one before it.
+  // A reply that need not wait goes with the previous reply.
   if (connection->held.empty() || connection->held.back().ticket < ticket) {
     if (!connection->held.empty()) connection->held_bytes_before += connection->held.back().bytes.size();
     connection->held.push_back({.ticket = ticket, .since = now, .bytes = {}});

@@ -64,7 +64,7 @@ class WorkerOrders {
 
   // ---- Cuts ----
 
-  // Cuts the leases of the worker, or one of them, that last too long while others wait for its
+  // Cut the leases of the worker, or this lease, if they last too long while others wait for its
   // slots.
   void shorten_leases(RemoteWorker& worker);
   void shorten(RemoteWorker& worker, OutLease& out);

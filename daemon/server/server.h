@@ -70,7 +70,7 @@ class Server {
   // Accepts no more connections, gives the existing ones kCloseGrace to take their output, and
   // calls `on_closed` when none is left.
   void close(std::function<void()> on_closed) LOCKSLEY_REQUIRES(kIoThread);
-  // The same at once: connections execute nothing more, and lose their unsent output.
+  // The same at once: connections execute no more commands, and unsent replies are lost.
   void cut(std::string_view reason, std::function<void()> on_closed) LOCKSLEY_REQUIRES(kIoThread);
   static constexpr auto kCloseGrace = std::chrono::seconds(1);  // guess
 

@@ -107,7 +107,7 @@ class LeaseRunner final : public UpstreamHost, public BatchObserver {
     LeaseKey key = 0;
     IndexRange range;
     std::uint64_t taken = 0;  // rows that were passed on
-    // The news of running jobs that the upstream has.
+    // The last report to the upstream about a running job.
     struct Told {
       std::optional<std::uint32_t> progress;
       std::string note;

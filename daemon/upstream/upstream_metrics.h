@@ -13,7 +13,7 @@ namespace locksley::daemon {
 
 // A lane that serves the upstream, at one moment.
 struct UpstreamLaneView {
-  // A copy of the meter's present counts. Any thread.
+  // A copy of the meter's counters. Any thread.
   static UpstreamLaneView of(std::string lane, const UpstreamMeter& meter);
 
   std::string lane;

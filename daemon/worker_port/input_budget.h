@@ -12,8 +12,8 @@
 namespace locksley::daemon {
 
 // Counts the bytes of commands that have not arrived whole, of all connections and of each user,
-// and says which connections may read on. A connection that may not waits, and its peer with it,
-// until there is room. The rules, by which some command always comes whole:
+// and says which connections may read on. Any other connection waits until there is room, and its
+// peer with it. These rules ensure that some commands always complete:
 //
 // - A connection reads kLittle of its command, whatever the others hold, unless the command is
 //   known to be larger. So BEATs and CLAIMs do not wait for large results.
@@ -26,8 +26,8 @@ namespace locksley::daemon {
 //   up before, or if the user's other connections hold part of that half, the last connection gives
 //   way, and is closed. If no command is larger than a quarter of the budget, a single user loses
 //   no connection.
-// - A connection that is not waiting, and whose command comes too slowly, gives way after kPatience
-//   looks, if other connections of its user wait for room, or if the first of another user does.
+// - A connection that may read, but whose command arrives too slowly, gives way after kPatience
+//   checks, if other connections of its user wait for room, or if the first of another user does.
 //
 // Owned by the LinkService; outlives its shares. One thread. Nothing blocks. A set() takes O(1),
 // but O(log n) when a large command is found or ends, and O(users that wait) while some wait.
@@ -39,7 +39,7 @@ class InputBudget {
   // A connection reads up to this much, whatever others hold. A guess: some commands without
   // results.
   static constexpr std::uint64_t kLittle = 16 * 1024;
-  // A command must grow by this much within kPatience looks, or its peer is too slow to wait for.
+  // A command must grow by this much within kPatience checks; a slower peer is not waited for.
   // Guesses: links are faster, and interruptions are shorter.
   static constexpr std::uint64_t kLeastProgress = 64 * 1024;
   static constexpr int kPatience = 10;  // checks; the owner checks once a second

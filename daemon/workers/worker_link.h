@@ -1,5 +1,4 @@
-// The link to remote workers: which have joined, what each holds, and its orders. No I/O and no
-// threads.
+// The link to remote workers: their connections, leases and orders. No I/O and no threads.
 #pragma once
 
 #include <chrono>

@@ -60,7 +60,7 @@ inline constexpr std::array<ResourceName, kResources> kResourceNames{{
 // ResourceName.
 inline constexpr std::string_view kResultName = "result_bytes";
 inline constexpr std::string_view kResultLimit = "max_result_bytes";
-// What memory keeps about failed jobs. Core counts it, too; it may take half of kResultLimit in
+// The data in memory about failed jobs. Core counts it, too; it may take half of kResultLimit in
 // addition to the results.
 inline constexpr std::string_view kFailureName = "failure_bytes";
 
@@ -151,7 +151,7 @@ class Account {
   Account* parent() const { return parent_; }
   ResultAccount& results() { return results_; }
   const ResultAccount& results() const { return results_; }
-  // What memory keeps about failed jobs. Its limit is half of that of results.
+  // The data in memory about failed jobs. Its limit is half of that of results.
   ResultAccount& failures() { return failures_; }
   const ResultAccount& failures() const { return failures_; }
   // Sets the limit of results, and with it that of failures.
@@ -183,7 +183,7 @@ std::string queue_full_text(std::string_view limit, std::uint64_t most, const Ac
 // Why no job of the account's batches can start: names the account whose limit of results is
 // reached. Needs: there is one.
 std::string results_at_limit(const Account& account);
-// The same for what is kept about failed jobs: why no more jobs of the account are accepted.
+// The same for the data about failed jobs: why no more jobs of the account are accepted.
 std::string failures_at_limit(const Account& account);
 
 }  // namespace locksley::daemon

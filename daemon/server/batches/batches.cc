@@ -61,7 +61,8 @@ struct Batches::Wiring {
   Admission admission;
   Intake intake;
   SlicedWork evicting LOCKSLEY_GUARDED_BY(kIoThread);  // Retention::go_on_until()
-  // Destroys large objects. The last member, since these refer to the other members.
+  // Destroys large objects on another thread. The last member, since these refer to the other
+  // members.
   Reader aside;
 };
 

@@ -25,10 +25,10 @@ enum class Due : std::uint8_t {
   kProgress,  // a progress event is published
 };
 
-// What is due for batches, in the order of time. Tenants take turns, each with its earliest due
-// item. So a tenant with very many due batches does not delay the others. A plain container of the
-// I/O thread; O(log n), next_due() O(tenants). Its owner arms one timer for earliest() and no
-// other, so that the thread does not wake while nothing is due.
+// The due actions of batches, in the order of their instants. Tenants take turns, each with its
+// earliest due item. So a tenant with very many due batches does not delay the others. A plain
+// container of the I/O thread; O(log n), next_due() O(tenants). Its owner arms one timer for
+// earliest() and no other, so that the thread does not wake while nothing is due.
 class DueQueue {
  public:
   struct Item {

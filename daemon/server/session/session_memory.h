@@ -18,8 +18,8 @@ class Sessions;
 
 // Adds up the memory of one connection: its output, the names of its subscriptions and the events
 // that wait for them, its transaction, and what the command under way has read or made. Charges the
-// sum to the account of its user, and has connections dropped, perhaps this one, when that is over
-// its limit.
+// sum to the account of its user. If the account is then over its limit, drops connections, perhaps
+// this one.
 //
 // A member of a Session, as are the parts whose memory it adds up; clear() comes at the end. The
 // I/O thread only. Nothing blocks or fails.

@@ -35,12 +35,12 @@ struct AwaitedReply {
 };
 
 // Encodes commands, finds their replies in the bytes that come, and tells which reply belongs to
-// which command: the upstream answers in order. Notices a reply that has been due for too long. Any
-// part of the link may declare the connection useless, with the reason: fail().
+// which command: the upstream answers in order. Detects overdue replies. Any part of the link may
+// declare the connection broken, with a reason: fail().
 //
 // A member of the link, and used by its parts; one thread; nothing blocks. It serves one connection
 // after the other: start(), …, clear(). Invalid bytes, and an upstream that is silent, end in
-// trouble(). Memory: the largest reply, and what the connection has not taken.
+// trouble(). Memory: the largest reply, and the bytes that the connection has not taken.
 class CommandPipeline {
  public:
   // `block`: how long a CLAIM waits at the upstream. `reply_timeout`: how long the upstream may
@@ -52,7 +52,7 @@ class CommandPipeline {
 
   // ---- Time ----
 
-  // The latest instant that the link knows: the time of commands that are sent now.
+  // The `now` of the link's last call: the instant of the commands that are sent now.
   Nanoseconds now() const { return now_; }
   void advance(Nanoseconds now) { now_ = std::max(now_, now); }
 
@@ -62,7 +62,7 @@ class CommandPipeline {
   void start();
   // The connection is gone: drops bytes and awaited replies. trouble() stays.
   void clear();
-  // The connection is useless from now on. The first reason is kept.
+  // The connection is broken from now on. The first reason is kept.
   void fail(std::string why) {
     if (trouble_.empty()) trouble_ = std::move(why);
   }

@@ -34,7 +34,7 @@ struct HeldLease {
   LeasedJobs jobs;            // while it is ready
   bool has_timeout = false;   // its jobs have one
   Nanoseconds began{};        // when its jobs were given to the host
-  std::uint64_t settled = 0;  // jobs of which a result was given to the link
+  std::uint64_t settled = 0;  // jobs whose results the link has
   bool is_lost = false;       // the upstream has taken it back, or refuses it: its results no longer count
   bool is_stopping = false;   // the host was told to stop it
   bool must_yield = false;    // it has ended, and must hand back its jobs without a result

@@ -56,7 +56,7 @@ struct UpstreamLinkOptions {
   std::chrono::milliseconds reply_timeout = std::chrono::seconds(30);
 };
 
-// Counters, and the numbers of what is held now.
+// Counters, and how much is held now.
 struct UpstreamLinkStats {
   std::uint64_t leases = 0;      // that are ready or run
   std::uint64_t kept_bytes = 0;  // of results that are not acknowledged
@@ -84,9 +84,9 @@ struct UpstreamLinkStats {
 //
 // README.md has the states, and the order in which addresses are tried. The host is called inside
 // these calls; it reports by settle() and ended(). Losing the connection loses no result: the link
-// keeps what was not acknowledged, and sends it again after RECLAIM, unless the upstream has
-// another store, or no handlers for the link any more. So the upstream records each index at most
-// once, and each leased index ends, or goes back.
+// keeps unacknowledged results, and sends them again after RECLAIM, unless the upstream has another
+// store, or no handlers for the link any more. So the upstream records each index at most once, and
+// each leased index ends, or goes back.
 //
 // Owned by the code that has the socket; the host outlives it. One thread; nothing blocks. `now` is
 // any clock that does not go back. Whatever the upstream sends, the worst outcome is is_broken();
@@ -128,7 +128,7 @@ class UpstreamLink {
   proto::OutputBuffer& output() { return pipeline_.output(); }
   // The connection took the first `bytes` of output(), which are gone from it.
   void sent(std::size_t bytes, Nanoseconds now) { pipeline_.sent(bytes, now); }
-  // The connection is useless: the owner must close it, and call disconnected().
+  // The connection is broken: the owner must close it, and call disconnected().
   bool is_broken() const { return !trouble().empty() && phase_ != Phase::kDown; }
   bool is_joined() const { return phase_ == Phase::kReclaiming || phase_ == Phase::kServing; }
   // The reply to the last JOIN; empty before the first. While there is a connection without a JOIN,

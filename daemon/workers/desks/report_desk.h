@@ -21,7 +21,7 @@
 namespace locksley::daemon {
 
 // Records results, takes back the jobs that a worker hands back, and notes which jobs have begun
-// and what their NOTEs say. Each function runs one command of the worker, with its reply.
+// and what their notes and logs say. Each function runs one command of the worker, with its reply.
 //
 // A member of WorkerLink, whose other members outlive it. One thread. Nothing blocks. Only
 // allocation fails.

@@ -1,4 +1,5 @@
-// The link's time: when to check each worker, and from when on a worker is silent or a job is late.
+// The link's clock: the present instant, the next check of each worker, and from when on a worker
+// is silent or a job is late.
 #pragma once
 
 #include <algorithm>
@@ -35,11 +36,11 @@ class WorkerClock {
   // The worker is checked at this time, or earlier.
   void arm(RemoteWorker& worker, Nanoseconds at);
   void disarm(RemoteWorker& worker);
-  // When the first worker is to be checked; none: no worker is.
+  // When the next check of a worker is due; none: no check is.
   std::optional<Nanoseconds> first_due() const {
     return timers_.empty() ? std::nullopt : std::optional(timers_.begin()->first);
   }
-  // A worker that is to be checked now.
+  // A worker whose check is due now.
   std::optional<Id> due_worker() const {
     return timers_.empty() || timers_.begin()->first > now_ ? std::nullopt
                                                             : std::optional(timers_.begin()->second);

@@ -27,7 +27,7 @@ class Drain {
 
   // `on_idle` is called once, within the call or later.
   void begin(std::function<void()> on_idle) LOCKSLEY_REQUIRES(kIoThread);
-  // Something has changed: searches for a batch for which on_idle has to wait, in slices if there
+  // Call it after a change: searches for a batch for which on_idle has to wait, in slices if there
   // are very many, and calls on_idle if there is none. No effect before begin().
   void call_if_idle() LOCKSLEY_REQUIRES(kIoThread);
 

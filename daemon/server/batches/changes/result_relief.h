@@ -31,12 +31,12 @@ class Retention;
 class Store;
 struct Tenant;
 
-// Makes room for results in memory, and for what is kept about failed jobs. While an account of
-// results is full, no job of its batches starts; while one of failures is full, no jobs are
-// accepted, and batches with many failed ones do not retry them. relieve() takes the steps below
-// when an account fills up or has room again; when a limit changes; when a batch of a full account
-// has ended or no longer waits for its reader; or when a user's last job has ended while the
-// account of all failures is full:
+// Makes room for results in memory, and for the data about failed jobs. While an account of results
+// is full, no job of its batches starts; while one of failures is full, no jobs are accepted, and
+// batches with many failed ones do not retry them. relieve() takes the steps below when an account
+// fills up or has room again; when a limit changes; when a batch of a full account has ended or no
+// longer waits for its reader; or when a user's last job has ended while the account of all
+// failures is full:
 //
 //   1. If an account of results is full, the store frees the results that the disk has: none of
 //      them is lost.
@@ -74,8 +74,8 @@ class ResultRelief {
   // Called when results in memory may have room again.
   void on_room(std::function<void()> told) LOCKSLEY_REQUIRES(kIoThread) { on_room_ = std::move(told); }
   void relieve() LOCKSLEY_REQUIRES(kIoThread);
-  // The same after kSoon, once for all calls until then: for frequent events. Not for a refused
-  // command: the evicted batches may be another user's.
+  // The same after kSoon, once for all calls until then: for frequent events. A refused command
+  // must not call it: the evicted batches may be another user's.
   void relieve_soon() LOCKSLEY_REQUIRES(kIoThread);
   // The same as soon as the next batch no longer waits for its reader (Retention::next_return()).
   // Called while an account is full.

@@ -146,9 +146,9 @@ Admission::Admitted Admission::reserve(const Demand& demand) {
   if (auto fit = check_sizes(demand); !fit) return std::unexpected(std::move(fit.error()));
   if (auto fit = check_room(demand); !fit) return std::unexpected(std::move(fit.error()));
   const std::uint64_t bytes = bytes_of(demand);
-  // Patterns, and payloads that the store does not get, must be in memory; empty payloads fit even
-  // if the account is above its limit. For payloads that the store can keep, finished batches need
-  // not lose payloads that a RETRY may need.
+  // A pattern is always in memory, and so are the payloads of a batch that is not stored: they must
+  // fit into the account, but empty payloads fit even while it is above its limit. For payloads
+  // that the store can keep, finished batches need not lose payloads that a RETRY may need.
   const bool may_be_elsewhere = demand.is_stored && demand.range == nullptr;
   const Account* const full =
       may_be_elsewhere ? demand.tenant().account.first_without_room(Resource::kQueuedBytes, bytes) : nullptr;

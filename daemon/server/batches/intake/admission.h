@@ -87,7 +87,7 @@ class Admission {
   Admission(const Admission&) = delete;
   Admission& operator=(const Admission&) = delete;
 
-  // The request to admit jobs. The caller uses the customer.
+  // The jobs and bytes that a command asks for. The caller uses the customer.
   struct Demand {
     Customer& customer;
     std::string_view handler;
@@ -121,7 +121,7 @@ class Admission {
   Checked check_sizes(const Demand& demand) const;
   // Refuses a demand for which there is no room now.
   Checked check_room(const Demand& demand) LOCKSLEY_REQUIRES(kIoThread);
-  // Whether less than the limit is kept about the failed jobs of other batches.
+  // Whether the data about failed jobs of other batches is below the limit.
   Checked check_failures(const Demand& demand) LOCKSLEY_REQUIRES(kIoThread);
   // The error, if this much more of one resource would be too much even after all possible
   // evictions.

@@ -109,14 +109,14 @@ class Intake {
   // SUBMIT and RUN, by `origin`. The batch belongs to the user `by`. `arguments` is the whole
   // command; the payloads stay in it, and after a refusal the caller still has them. A repetition,
   // with the same id, handler and jobs, returns the existing batch, and starts nothing. The batch
-  // of a RUN has no id, and is forgotten as soon as its RUN drops it. `prepared`: null if all is to
-  // be done now.
+  // of a RUN has no id, and is forgotten as soon as its RUN drops it. `prepared`: null if nothing
+  // was prepared before.
   Accepted submit(const User& by, const proto::SubmitCommand& command, proto::ArgumentList&& arguments,
                   BatchRecord::Origin origin, const Prepared* prepared = nullptr)
       LOCKSLEY_REQUIRES(kIoThread);
   // `connection` streams the batch in. A repetition, with the same id and handler, returns the
-  // existing batch, if it is open and has no jobs yet. `found_dependencies`: null if they are to be
-  // looked up now.
+  // existing batch, if it is open and has no jobs yet. `found_dependencies`: null if they were not
+  // looked up before.
   Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection,
                 const FoundDependencies* found_dependencies = nullptr) LOCKSLEY_REQUIRES(kIoThread);
   // Returns how many jobs the batch has now. `payer`, here and below: the account of the user who

@@ -155,7 +155,7 @@ void BatchNews::free_streamed_payloads(BatchRecord& record, const BatchStatus& s
   parts_.registry.charges().count_payloads(record, 0);
   BatchPayloads& payloads = record.payloads();
   if (payloads.memory_bytes() < kWorthIt) return;
-  // If nearly every block has a failed job, all blocks stay.
+  // If nearly every segment has a failed job, all segments stay.
   BatchPayloads::Released released = payloads.keep_only(record.failures().jobs());
   free_aside(parts_.aside, std::move(released.freed), released.freed_bytes,
              parts_.registry.tenant_of(record).number);

@@ -1,4 +1,4 @@
-// Which parts get the news of a change of a batch, and in which order.
+// Applies the changes of batches to the other parts, in a fixed order.
 #pragma once
 
 #include <asio/io_context.hpp>

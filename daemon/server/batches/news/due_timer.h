@@ -1,4 +1,4 @@
-// The timer for what is due for batches.
+// The timer for deadlines, delays, retries and the end of retention of batches.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -15,16 +15,16 @@
 
 namespace locksley::daemon {
 
-// The one timer of all batches: armed for the next due item, in the registry's DueQueue or among
-// the retained batches, so that the thread does not wake while nothing is due. Due items are done
-// in slices, so that connections have their turns in between, even when a million batches are to be
-// forgotten at once.
+// The one timer of all batches: armed for the earliest instant in the registry's DueQueue or among
+// the retained batches, and for no other, so that the thread does not wake while nothing is due.
+// The due actions run in slices, so that connections have their turns in between, even when a
+// million batches are to be forgotten at once.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails.
 class DueTimer {
  public:
-  // `act` does what is due for a batch, after that was unscheduled. `forget` is for retained
-  // batches.
+  // `act` does the due action of a batch, which is no longer scheduled then. `forget` is for
+  // retained batches.
   struct Actions {
     std::function<void(BatchRecord&, Due)> act;
     std::function<void(std::uint64_t sequence)> forget;

@@ -51,10 +51,10 @@ class Store;
 // batch may lose them also while it is pinned or being read. They are evicted for new payloads, and
 // for a lower limit. Payloads that are read back from the store may exceed the limit a little, and
 // evict none. A batch that a discarding client is reading is not evicted to make room for results
-// in memory, or for what is kept about failed jobs: the reader frees the rows itself, and would
-// lose rows that it has not read yet. A batch with discarded rows counts as being read until its
-// reader has been silent for kReaderSilent, or for kAfterLastPage after the last page; and while a
-// client waits for its rows.
+// in memory, or for the data about failed jobs: the reader frees the rows itself, and would lose
+// rows that it has not read yet. A batch with discarded rows counts as being read until its reader
+// has been silent for kReaderSilent, or for kAfterLastPage after the last page; and while a client
+// waits for its rows.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails; deletions are written with the
 // next group.
@@ -126,8 +126,8 @@ class Retention {
   }
   // The same as evict(), and for kQueuedBytes, because limits may be lower than before.
   void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
-  // The same for results in memory, and for what is kept about failed jobs: until no account is
-  // full that evictions can relieve. False: about `until` was reached; call again.
+  // The same for results in memory, and for the data about failed jobs: until no account is full
+  // that evictions can relieve. False: about `until` was reached; call again.
   bool evict_results(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   // Evicts and retires what evict(), limits_changed() and retire() have left, until about `until`.
   // True: all is done.
@@ -151,8 +151,8 @@ class Retention {
     return std::exchange(may_relieve_soon_, false);
   }
   // True once after evict_results() has left a batch in memory because the store may not have
-  // written it yet: a little later it may find room. Only for what is kept about failed jobs.
-  // Groups that have only steps report no outcome.
+  // written it yet: a little later it may find room. Only for the data about failed jobs. Groups
+  // that have only steps report no outcome.
   bool take_awaits_write() LOCKSLEY_REQUIRES(kIoThread) { return std::exchange(awaits_write_, false); }
   // The next instant at which evict_results() may find room, because a batch is no longer being
   // read then; kNever: it skipped no such batch.
@@ -223,7 +223,7 @@ class Retention {
   // memory alone.
   bool drop_payloads_of_one(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
   bool evict_one_with_results(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
-  // Likewise, but batches in memory alone stay if nothing is kept about their failed jobs.
+  // Likewise, but batches in memory alone stay if they have no data about failed jobs.
   bool evict_one_with_failures(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
   // Retires the tenant's next stored batch that can be retired. False: there is none now.
   bool retire_one(Tenant& tenant, Search& search, int tried) LOCKSLEY_REQUIRES(kIoThread);

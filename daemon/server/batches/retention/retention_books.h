@@ -108,7 +108,7 @@ class KeptBatches {
   std::uint64_t first_retired_ = 0;
 };
 
-// The batches of all tenants that are over. It only keeps account; Retention decides.
+// The finished batches of all tenants. It records the changes of each; Retention alone decides.
 //
 // A member of Retention. The I/O thread only. Only allocation fails.
 class RetentionBooks {

@@ -37,7 +37,7 @@ class Store;
 struct StoredBatch;
 
 // Makes records of batches in the store: of all unfinished ones at a start, and later of a batch
-// that is over and no longer in memory, when a client asks for it. StoredBatches writes them.
+// that is over and no longer in memory, when a client asks for it. StoredBatches writes their rows.
 //
 // Owned by Batches. The I/O thread only. Needs: there is a store. Only load() and restore() block
 // on the disk.

@@ -45,7 +45,7 @@ struct AcceptedJobs {
 };
 
 // Writes batches to the store: holds their jobs back until the disk has them, and undoes what the
-// disk refuses. RestoredBatches reads them.
+// disk refuses. RestoredBatches reads their rows.
 //
 // Accepting has two halves. accept() and add() write; the record has its jobs at once, so that a
 // STATUS after them in the same pipeline is right. The lane gets the jobs in settle_some(), when

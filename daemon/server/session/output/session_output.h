@@ -100,8 +100,8 @@ class SessionOutput {
   void end_whole();
   // Bytes of the parts written so far of the whole reply under way; 0: there is none.
   std::size_t whole_bytes() const;
-  // Forgets everything, and waits for nothing more. Returns what was not sent, for the caller to
-  // free.
+  // Drops all replies, and no longer waits for any write. Returns the unsent bytes, for the caller
+  // to free.
   proto::OutputBuffer take_all() LOCKSLEY_REQUIRES(kIoThread);
 
  private:

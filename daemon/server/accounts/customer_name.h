@@ -1,4 +1,4 @@
-// Which customer a client means. The I/O thread only, as for Tenants; nothing blocks.
+// Finds the customer that a client names. The I/O thread only, as for Tenants; nothing blocks.
 #pragma once
 
 #include <expected>

@@ -40,7 +40,7 @@ class RangedPayloads final : public BatchPayloads {
         digest_(range.pattern.digest),
         open_stored_(std::move(open_stored)),
         payloads_(std::make_shared<RangePayloads>(range.low, std::move(range.pattern.text))) {}
-  // Of a batch that is over and was read back. The pattern has no text. `digest`: of the text, if
+  // For a batch that is over and was read back. The pattern has no text. `digest`: of the text, if
   // the client chose the id.
   struct InStoreAlone {};
   RangedPayloads(InStoreAlone, const RangeJobs& range, OpenStoredRange open_stored)
@@ -99,7 +99,7 @@ class RangedPayloads final : public BatchPayloads {
   bool is_same(const proto::ArgumentList&) const override { return false; }
   bool is_same_range(const RangeJobs& other) const override {
     if (low_ != other.low || high_ != other.high) return false;
-    // To compare digests is cheaper.
+    // Comparing digests is cheaper.
     if (digest_ && other.pattern.digest) return digest_ == other.pattern.digest;
     return payloads_ != nullptr && payloads_->pattern() == other.pattern.text;
   }

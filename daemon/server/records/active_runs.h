@@ -43,7 +43,8 @@ class ActiveRuns {
   // Visits at most `most` batches; a visit may end batches. Pass size() as `left` in the first
   // call. True: each batch of the first call was visited, or is over.
   bool visit(std::size_t& left, std::size_t most, const std::function<void(BatchRecord&)>& visit) const {
-    // From the last to the first: when one ends, the last one, visited already, takes its place.
+    // From the last to the first: when a batch ends, the last one, which was visited already, takes
+    // its place.
     for (; most != 0; --most) {
       left = std::min(left, records_.size());
       if (left == 0) break;

@@ -113,9 +113,9 @@ class BatchRecord final : public Batch {
   // the store.
   struct Stored {
     Ticket ticket = 0;  // of the last write about it; 0: there was none
-    // Of the last write with jobs of the batch: its acceptance, or an ADD. A reply that reports
-    // jobs fails with this write: the store refuses jobs that follow refused jobs of their batch,
-    // but may accept changes that follow them.
+    // The ticket of the last write with jobs of the batch: its acceptance, or an ADD. A reply that
+    // reports jobs fails with this write: the store refuses jobs that follow refused jobs of their
+    // batch, but may accept changes that follow them.
     Ticket jobs_ticket = 0;
     // The store refused jobs of the batch. Jobs that were put before that was known will be refused
     // as well, at the latest with this ticket. Until then no jobs are added.
@@ -155,8 +155,8 @@ class BatchRecord final : public Batch {
   // The registry has not yet seen that it is over. Written by the Registry. Not persistent: it
   // follows from the state that the store has.
   bool is_active LOCKSLEY_GUARDED_BY(kIoThread) = true;
-  // It is over, and its payloads were evicted for those of others: its failed jobs cannot run
-  // again. Written by Retention. Not persistent: only batches that are in memory alone lose
+  // The batch is over, and its payloads were evicted for those of others: its failed jobs cannot
+  // run again. Written by Retention. Not persistent: only batches that are in memory alone lose
   // payloads.
   bool has_lost_payloads LOCKSLEY_GUARDED_BY(kIoThread) = false;
 
@@ -194,7 +194,8 @@ class BatchRecord final : public Batch {
   // The events that its subscribers have got. Written by BatchNews and Events. Not persistent.
   struct Published {
     bool accepted = false;
-    // It had started, or was over, before the store had it; that is published after its acceptance.
+    // The batch had started, or was over, before the store had it: publish that after its
+    // acceptance.
     bool start_waits = false;
     bool end_waits = false;
     bool started = false;

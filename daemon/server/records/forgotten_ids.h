@@ -29,7 +29,7 @@ class ForgottenIds {
     if (hashes_.size() == kMost) hashes_.pop_front();
     hashes_.push_back(hash);
   }
-  // In very rare cases true for an id with the same hash.
+  // In very rare cases also true for another id with the same hash.
   bool contains(std::uint64_t hash) const { return std::ranges::find(hashes_, hash) != hashes_.end(); }
 
  private:

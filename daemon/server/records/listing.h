@@ -17,7 +17,7 @@
 
 namespace locksley::daemon {
 
-// Which batches a page has.
+// The request for a page: which batches it has.
 struct ListDemand {
   std::uint64_t cursor = 0;  // 0: begins with the newest batch; else ListPage::next of the page before
   std::uint64_t count = 0;   // at most so many batches

@@ -48,8 +48,8 @@ class RateMeter {
     return static_cast<double>(ended - older_.ended) / std::chrono::duration<double>(at - older_.at).count();
   }
 
-  // For how long no job has ended, since the first update(), or since the batch had something to
-  // run again.
+  // How long no job has ended; at most the time since the first update(), or since the batch had
+  // something to run again.
   Instant::duration silence(Instant at, std::uint64_t ended) const {
     const bool is_measured = older_.at != Instant{} && ended <= last_ended_ && at > last_end_at_;
     return is_measured ? at - last_end_at_ : Instant::duration(0);

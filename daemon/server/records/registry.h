@@ -1,4 +1,4 @@
-// Which batch an id means, and the batches in the order of their submission.
+// The registry: finds batches by id, and keeps them in the order of their submission.
 #pragma once
 
 #include <cstddef>
@@ -113,9 +113,9 @@ class Registry {
   // Removes the record from memory and keeps its place. Needs: the batch is over, and its end is in
   // the store.
   void retire(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  // At the start: adds batches that are over and in the store, without loading them, in the order
-  // of their sequence numbers; restored() makes them known. Between the two no batch is added,
-  // retired or looked up.
+  // At the start: restore() adds batches that are over and in the store, in the order of their
+  // sequence numbers, without loading them; then restored() makes them known. In between no batch
+  // is added, retired or looked up.
   void restore(const RetainedBatch& batch) LOCKSLEY_REQUIRES(kIoThread);
   void restored() LOCKSLEY_REQUIRES(kIoThread);
   RetainedBatches& retained() LOCKSLEY_REQUIRES(kIoThread) { return retained_; }

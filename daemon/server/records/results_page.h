@@ -29,7 +29,7 @@ struct ResultsPage {
   bool is_end = false;        // the batch is over, and there are no more
   std::vector<ResultLog::Segment> segments;
 
-  // Of the rows.
+  // The memory of the rows.
   std::size_t memory_bytes() const {
     std::size_t sum = 0;
     for (const ResultLog::Segment& segment : segments) sum += segment.size_bytes;
@@ -57,7 +57,7 @@ void visit_results(const ResultsPage& page, const Visit& visit) {
     return is_superseded(here, row, page.superseded) || visit(here, row);
   });
 }
-// Which rows a page of RESULTS has.
+// The request for a page of RESULTS: which rows it has.
 struct ResultsDemand {
   std::uint64_t cursor = 0;
   std::uint64_t count = 0;

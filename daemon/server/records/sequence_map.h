@@ -36,7 +36,7 @@ class SequenceMap {
     --size_;
   }
 
-  // These return null if there is none.
+  // The next three functions return null if there is no such object.
   Object* find(std::uint64_t sequence) const {
     const auto found = pages_.find(number_of(sequence));
     if (found == pages_.end() || (found->second.taken & bit_of(sequence)) == 0) return nullptr;

@@ -40,7 +40,7 @@ class ShardedMap {
 
  private:
   static constexpr std::size_t kShards = 1024;
-  // So each call hashes its key once.
+  // A key with its hash, so that each call hashes its key once.
   struct Hashed {
     Key key;
     std::size_t hash;

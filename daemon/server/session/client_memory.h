@@ -29,7 +29,7 @@ class ClientMemory {
   ClientMemory& operator=(const ClientMemory&) = delete;
 
   Account& all() const { return all_; }
-  // Of the connections that have not logged in.
+  // The account of connections that have not logged in.
   const Account& strangers() const { return strangers_; }
 
   // The part of one connection. A member of a Session, which calls clear() at its end. The
@@ -44,7 +44,7 @@ class ClientMemory {
     std::uint64_t output() const { return output_; }
     // The account that is charged: that of the connection's user, or of strangers().
     Account& account() const { return *account_; }
-    // From now on `account` is charged; null: that of strangers().
+    // From now on charges `account`; null: strangers().
     void set_account(Account* account) {
       account_->refund(Resource::kClientBytes, output_);
       account_->refund(Resource::kInputBytes, input_);

@@ -29,7 +29,8 @@ bool CommandWaits::serve_socket() {
   Transport& transport = connection_.transport();
   ConnectionLife& life = connection_.life();
   SessionInput& input = session_.input();
-  // Until nothing is left: the socket does not report what a TLS channel has taken in already.
+  // Receive until nothing is left: the socket does not report bytes that a TLS channel holds
+  // already.
   while (transport.can_receive() && !life.is_closing() && !input.is_full()) input.receive();
   if (life.is_closing()) return false;  // its input was refused
   session_.messages().match_events();

@@ -28,7 +28,7 @@ class Login {
   // Whether the user may send commands of this group: one test of a bit. False for all while there
   // is none.
   bool may(proto::CommandGroup group) const { return (groups_ & bit_of(group)) != 0; }
-  // From when limits.login_timeout counts. Needs: there is no user.
+  // Since when limits.login_timeout counts. Needs: there is no user.
   Instant stranger_since() const { return stranger_since_; }
 
   // Whether the user may have this connection, too: its quota of connections.

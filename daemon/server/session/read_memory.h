@@ -28,8 +28,8 @@ class ReadMemory {
     counted_ = std::make_shared<Counted>(all_);
     return counted_;
   }
-  // To be called at the end of the read that has begun; counts read.memory_bytes(). No effect once
-  // this is destroyed.
+  // The function to call at the end of the read that has begun; it counts read.memory_bytes(). It
+  // has no effect once this object is destroyed.
   template <class Read>
   std::function<void(const Read&)> on_read() {
     return [counted = std::weak_ptr(counted_)](const Read& read) {

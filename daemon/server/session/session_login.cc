@@ -63,7 +63,7 @@ std::string_view SessionLogin::users_changed() {
   UserRef user = state_.users().current_of(*login_.user());
   if (user == nullptr) return "its user was removed";
   if (const std::string_view objection = login_.objection(*user); !objection.empty()) return objection;
-  // Its subscriptions would be silent for ever. Redis drops such a connection, too.
+  // The connection's subscriptions would be silent for ever. Redis drops such a connection, too.
   if (!subscriptions_.empty() && !user->may(proto::CommandGroup::kRead)) {
     return "its user may no longer read";
   }

@@ -48,7 +48,7 @@ class SessionMemory {
   std::uint64_t input() const { return part_.input(); }
   bool set_input(std::uint64_t bytes) { return part_.set_input(bytes); }
   std::uint64_t output() const { return part_.output(); }
-  // Of all connections.
+  // The account of all connections.
   const Account& all() const;
 
  private:

@@ -90,7 +90,7 @@ class SessionReplies {
   void turn_is_over() LOCKSLEY_REQUIRES(kIoThread);
   // Forgets everything.
   void end() LOCKSLEY_REQUIRES(kIoThread);
-  // On another thread, if that takes long.
+  // Frees the bytes, on another thread if that takes long.
   void free_if_large(proto::OutputBuffer bytes) LOCKSLEY_REQUIRES(kIoThread);
 
  private:

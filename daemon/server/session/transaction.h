@@ -79,7 +79,7 @@ class Transaction {
   };
   struct Queue {
     std::deque<Stretch> stretches;
-    // Of each packed command: the number of its arguments; the length of each; their bytes.
+    // For each packed command: the number of its arguments, their lengths, and their bytes.
     std::deque<std::string> pages;
     std::size_t read = 0;  // of the first page
   };

@@ -35,7 +35,7 @@ class Audit {
   // A second. Guesses: readable; the submissions of one user fill some 10 MB an hour.
   static constexpr std::uint32_t kMostSubmissions = 20;
   static constexpr std::uint32_t kMostOthers = 100;
-  // One for each connection whose replies had waited for the disk.
+  // One line for each connection whose replies had waited for the disk.
   static constexpr std::uint32_t kMostRefusals = 5;
 
   enum class Kind : std::uint8_t { kSubmission, kOther };

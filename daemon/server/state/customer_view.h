@@ -44,7 +44,7 @@ struct CustomerPage {
   std::uint64_t next = 0;  // the cursor of the next page; 0: this is the last
   std::vector<CustomerSeen> customers;
 };
-// Which customers a page has.
+// The request for a page: which customers it has.
 struct CustomerDemand {
   const Tenant* tenant = nullptr;         // null: of all users, one after the other
   std::optional<std::string_view> match;  // a glob for the name, or, of all users, for user/name

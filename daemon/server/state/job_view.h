@@ -57,7 +57,7 @@ class JobLookup {
       LOCKSLEY_REQUIRES(kIoThread);
 
   bool is_done() const { return found_->is_done; }
-  // Once it is done. The error is the text of the error reply.
+  // Returns the view. Needs: is_done(). The error is the text of the error reply.
   std::expected<JobView, std::string> end() const LOCKSLEY_REQUIRES(kIoThread);
 
  private:

@@ -35,9 +35,9 @@ struct Outlook {
   std::int64_t eta_ms;  // -1: not known
 };
 
-// For a batch that cannot run only the measured rate is used. Without one, its end is not known: an
-// estimate would say how fast it could run. A batch whose jobs take longer than they did gets a
-// lower estimate the longer none ends. Any thread; constant time.
+// For a batch that cannot run, uses only the measured rate. Without a rate, the end is unknown: an
+// estimate would only say how fast the batch could run. If jobs take longer than earlier ones, the
+// estimate falls while none ends. Any thread; constant time.
 inline Outlook outlook_of(const Prospects& batch) {
   double rate = batch.measured.value_or(0);
   if (!batch.measured && batch.progress == Progress::kExpected && batch.job_cost.count() > 0) {

@@ -183,7 +183,7 @@ bool Dependencies::notify(Ended& ended, Instant until) {
   while (!ended.dependents.empty()) {
     const std::uint64_t sequence = *ended.dependents.begin();
     ended.dependents.erase(ended.dependents.begin());
-    // It may have been cancelled since, and forgotten.
+    // The dependent may have been cancelled and forgotten since.
     BatchRecord* const dependent = registry_.by_sequence(sequence);
     if (dependent != nullptr && !dependent->is_over()) notify(ended, *dependent);
     if (now() >= until) return ended.dependents.empty();

@@ -1,4 +1,4 @@
-// When a batch may start, and which batches wait for it.
+// The start conditions of batches, and the batches that wait for others.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,8 @@ class StoredBatches;
 struct AcceptedRow;
 struct ChangesRow;
 
-// When a batch may start: at once, after a delay (DELAY), or after other batches (AFTER, AFTEROK).
+// The start condition of a batch: it starts at once, after a delay (DELAY), or after other batches
+// (AFTER, AFTEROK).
 struct StartCondition {
   std::optional<std::chrono::milliseconds> delay;
   BatchRecord::Waits waits;

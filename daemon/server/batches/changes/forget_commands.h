@@ -39,8 +39,8 @@ class ForgetCommands {
   ForgetCommands(const ForgetCommands&) = delete;
   ForgetCommands& operator=(const ForgetCommands&) = delete;
 
-  // None if the batch is not over; else the ticket of its deletion, 0 if the store has nothing to
-  // delete. The caller waits for the ticket.
+  // None if the batch is not over; otherwise the ticket of its deletion, 0 if the store has nothing
+  // to delete. The caller waits for the ticket.
   std::optional<Ticket> forget(BatchRecord& record, const User& by) LOCKSLEY_REQUIRES(kIoThread);
   // For a FORGET that finds no batch, and may be a repetition: the ticket for which its reply
   // waits. The error: an earlier deletion is not on the disk.

@@ -1,4 +1,4 @@
-// Which connections stream jobs into which open batches.
+// The connections that stream jobs into open batches.
 #pragma once
 
 #include <cstddef>

@@ -128,8 +128,8 @@ class Events {
     // this step that has it; null: none.
     enum class Step : std::uint8_t { kChannel, kAll } step = Step::kChannel;
     Subscriber* last = nullptr;
-    // All subscribers are being told that they miss events. Told already: those of the channels
-    // before `told_up_to`, and those of that channel up to `last`.
+    // All subscribers are being told that they miss events. Already told: the subscribers of the
+    // channels before `told_up_to`, and of that channel up to `last`.
     bool is_overrun = false;
     std::string told_up_to = {};
     SlicedWork going_on;  // go_on()

@@ -268,7 +268,7 @@ Admission::Checked Admission::check_unsettled(const Demand& demand, const Accoun
   const Account& account = demand.tenant().account;
   const std::uint64_t bytes = demand.payloads->memory_bytes();
   if (account.first_without_room(Resource::kUnsettledBytes, bytes) == nullptr) return {};
-  // If nothing else waits, any command is admitted, however large: otherwise it would never be.
+  // If nothing else waits, a command of any size is admitted; otherwise a large one never would be.
   const Account& all = *account.parent();
   if (account.used(Resource::kUnsettledBytes) == 0 && !all.exceeds_limit(Resource::kUnsettledBytes))
     return {};

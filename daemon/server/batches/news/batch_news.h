@@ -108,7 +108,7 @@ class BatchNews {
   void apply(BatchRecord& record, const BatchStatus& status, Instant at) LOCKSLEY_REQUIRES(kIoThread);
   // When a batch with RETAIN 0 is forgotten: with the news of its end, or by the timer.
   enum class Forget : std::uint8_t { kNow, kLater };
-  // For about a slice, and then in slices.
+  // Applies the queue for about a slice at once, and the rest in slices.
   void apply_queued(Forget forget) LOCKSLEY_REQUIRES(kIoThread);
   // Takes batches out of the queue and applies them, until about `until`. True if none is left.
   bool apply_until(Instant until, Forget forget) LOCKSLEY_REQUIRES(kIoThread);

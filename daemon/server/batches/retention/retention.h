@@ -112,7 +112,8 @@ class Retention {
   // Updates how much the batch takes in the store. Not for a batch that may be evicted.
   void update(BatchRecord& record, std::uint64_t result_bytes) LOCKSLEY_REQUIRES(kIoThread);
   void publish_bytes() LOCKSLEY_REQUIRES(kIoThread);
-  // Some of its results were discarded: `result_bytes` are left. Wherever the batch is kept.
+  // Some results of the batch were discarded: `result_bytes` are left. The batch may be kept in any
+  // place.
   void results_discarded(BatchRecord& record, std::uint64_t result_bytes) LOCKSLEY_REQUIRES(kIoThread);
   // Evicts batches until the limits of kStoredBytes and kRecordBytes are kept, or no batch is left
   // that may be evicted. `asker`: the
@@ -187,7 +188,7 @@ class Retention {
   // Batches: some 200 us, and up to three walks over all tenants (evict_some()).
   static constexpr std::size_t kMostAtOnce = 128;
   static constexpr std::size_t kBetweenLooks = 16;  // batches between two looks at the clock
-  // For kQueuedBytes batches lose payloads alone.
+  // For kQueuedBytes batches lose only payloads.
   static constexpr std::array kEvictable{Resource::kStoredBytes, Resource::kRecordBytes,
                                          Resource::kQueuedBytes};
   static constexpr std::span<const Resource> kOfBatches = std::span(kEvictable).first<2>();
@@ -273,9 +274,9 @@ class Retention {
   // Evicts while all users together have reached the limit. False: the budget is used up.
   bool evict_for_all(const Memory& memory, EvictionBudget& budget) LOCKSLEY_REQUIRES(kIoThread);
   void evict_for(const Cause& cause) LOCKSLEY_REQUIRES(kIoThread);
-  // These evict until `budget` is used up. False: there are more to evict. evict_some() walks over
-  // all tenants once for each resource that exceeds the limit of all, and once more if no tenant
-  // asks, however many batches it evicts.
+  // These functions evict until `budget` is used up. False: there is more to evict. evict_some()
+  // walks over all tenants once for each resource that exceeds the limit of all, and once more if
+  // no tenant asks, however many batches it evicts.
   bool evict_some(const Cause& cause, EvictionBudget& budget) LOCKSLEY_REQUIRES(kIoThread);
   // Evicts batches of a tenant that is over its own limits.
   bool evict_own(Tenant& tenant, std::span<const Resource> resources, EvictionBudget& budget)

@@ -1,4 +1,4 @@
-// Which batches are over, where each is kept, and what evicting them would free.
+// The batches that are over: where each is kept, and how much its eviction would free.
 #pragma once
 
 #include <cstdint>
@@ -86,7 +86,7 @@ class KeptBatches {
 
   void add_retired(std::uint64_t sequence, const EvictableBytes& bytes);
   void remove_retired(const EvictableBytes& bytes);
-  // It takes fewer bytes in the store than before.
+  // A retired batch takes fewer bytes in the store than before.
   void shrink_retired(std::uint64_t stored_bytes_freed);
   bool has_retired() const { return retired_ != 0; }
   // No retired batch has a lower number. The caller, which looks for the first one, raises it.

@@ -50,7 +50,7 @@ class PendingDiscards {
     return found->second.discard;
   }
 
-  // Also counts written ones that are not forgotten yet.
+  // Includes written discards that are not forgotten yet.
   std::size_t size() const LOCKSLEY_REQUIRES(kIoThread) { return by_sequence_.size(); }
 
  private:

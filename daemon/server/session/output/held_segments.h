@@ -32,8 +32,8 @@ struct HeldSegment {
   Place earlier_place;  // likewise
   proto::OutputBuffer bytes = {};
   std::vector<Reply> marked = {};
-  // Of the beginning of a whole reply: how many segments after it belong to it, and how many of
-  // them wait for the store.
+  // For the beginning of a whole reply: how many later segments belong to the reply, and how many
+  // of these wait for the store.
   bool is_whole = false;
   std::size_t members = 0;
   std::size_t unsettled = 0;
@@ -87,7 +87,7 @@ class HeldSegments {
   std::size_t memory_bytes() const { return empty() ? 0 : sums().memory + last().bytes.memory_bytes(); }
 
  private:
-  // Of all segments but the last, which grows.
+  // The sums over all segments without the last, which grows.
   struct Sums {
     std::size_t bytes = 0;
     std::size_t memory = 0;

@@ -49,7 +49,7 @@ class WriteWaiters {
   // queue, or keeps the one that it has. Returns whether it waits. O(1), and O(log waiters) if it
   // waits.
   bool wait_unless_room(Waiter& waiter, const Account& account) LOCKSLEY_REQUIRES(kIoThread);
-  // It waits no longer: it has room, or ends. If it was woken, the next one is.
+  // The waiter no longer waits: it has room, or ends. If it was woken, wakes the next one.
   void leave(Waiter& waiter) LOCKSLEY_REQUIRES(kIoThread);
   // Some writes have had their outcome: wakes the first of each queue that has room now.
   void store_advanced() LOCKSLEY_REQUIRES(kIoThread);

@@ -1,4 +1,4 @@
-// Which handlers run jobs of the upstream, so that no handler is replaced meanwhile.
+// Knows which handlers run jobs of the upstream, so that no handler is replaced meanwhile.
 #pragma once
 
 #include <cstdint>

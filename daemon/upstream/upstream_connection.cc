@@ -205,7 +205,7 @@ void UpstreamConnection::connect() {
       [this, time](const asio::error_code& error, const asio::ip::tcp::resolver::results_type& found) {
         kUpstreamThread.assert_held();
         if (error || is_closing_) return on_connected(error);
-        // One after the other.
+        // The addresses are tried one after the other.
         arm_connect_timer(time * static_cast<int>(found.size()));
         asio::async_connect(socket_, found, [this](const asio::error_code& last, const auto&) {
           kUpstreamThread.assert_held();

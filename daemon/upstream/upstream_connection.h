@@ -43,7 +43,7 @@ class UpstreamConnection final : private LeaseSink {
     std::vector<LeaseHandler> handlers;
     bool are_handlers_named;  // by `upstream.handlers`; else all handlers are offered
     HandlerUse& use;
-    // Of the lane. Charged for the memory of results, in batches and until they are acknowledged.
+    // The lane's account for the memory of results, in batches and until they are acknowledged.
     ResultAccount& results;
     UpstreamMeter& meter;                             // of the lane
     std::function<void()> changed;                    // is_done() may have changed
@@ -80,7 +80,7 @@ class UpstreamConnection final : private LeaseSink {
   void abandon() LOCKSLEY_REQUIRES(kUpstreamThread);
 
  private:
-  // From the runner.
+  // LeaseSink; called by the runner.
   void settle(LeaseKey lease, JobStatus status, std::uint64_t first, std::uint64_t count,
               std::string outputs) override;
   void ended(LeaseKey lease) override;

@@ -135,7 +135,7 @@ void LinkService::follow_handlers() {
   });
 }
 
-// In slices: a check takes some 0.1 ms.
+// Works in slices: one check takes some 0.1 ms.
 void LinkService::check_certificates() {
   checking_certificates_.restart([this, next = WorkerLink::Id{0}](Instant until) mutable {
     kLinkThread.assert_held();

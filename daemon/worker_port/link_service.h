@@ -114,8 +114,7 @@ class LinkService final : public RemoteExecutors {
   // Checks commands that have not come whole, about once a second, as long as connections wait for
   // room for their input.
   void watch_input() LOCKSLEY_REQUIRES(kLinkThread);
-  // To be called after calls of the link: sends the bytes that these have written, and sets the
-  // timer.
+  // Call it after calls of the link: sends the bytes that the link has written, and sets the timer.
   void after_link() LOCKSLEY_REQUIRES(kLinkThread);
   // The answer to a question of RECLAIM, for the next command of the link.
   void set_found(std::uint64_t number, std::shared_ptr<Batch> batch) LOCKSLEY_REQUIRES(kLinkThread) {

@@ -40,7 +40,7 @@ class LeaseBeats {
   void joined(Nanoseconds every);
   // A lease has come.
   void came(const HeldLease& lease);
-  // Its jobs were given to the host.
+  // The lease's jobs were given to the host.
   void begun(const HeldLease& lease) { new_leases_.emplace_back(lease.key, pipeline_.now()); }
   // A lease has ended. Nearly every lease ends before its check is due, and then needs no timer.
   void drop_ended_looks();
@@ -62,7 +62,7 @@ class LeaseBeats {
   static constexpr Nanoseconds kBeatsOfTimeouts = std::chrono::seconds(1);
 
   void beat();
-  // From one BEAT to the next. O(leases).
+  // The interval from one BEAT to the next. O(leases).
   Nanoseconds interval() const;
   // Checks the waiting leases, if that is due. True: one has begun.
   bool look_at_waiting();

@@ -37,7 +37,7 @@ class LeaseClaims {
   // The upstream gives this connection no more leases.
   void upstream_drains() { upstream_drains_ = true; }
   void connection_lost();
-  // When flush() is to be called to claim again after a pause.
+  // When the owner must call flush(), to claim again after a pause.
   std::optional<Nanoseconds> next_claim() const;
 
   std::uint64_t leased_jobs() const { return leased_jobs_; }

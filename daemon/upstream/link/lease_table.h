@@ -14,7 +14,7 @@
 
 namespace locksley::daemon {
 
-// Which leases exist, which name each has on this connection, and which slots they take.
+// The existing leases, the name of each on this connection, and the slots that they take.
 // LeaseLifecycle decides what happens to them.
 //
 // A member of the link, and used by its parts; one thread; nothing blocks or fails. A reference to
@@ -32,7 +32,7 @@ class LeaseTable {
 
   bool empty() const { return leases_.empty(); }
   const Leases& all() const { return leases_; }
-  // For a loop that forgets leases.
+  // All keys, for a loop that forgets leases.
   std::vector<LeaseKey> keys() const;
   // Null: the link no longer holds it.
   HeldLease* find(LeaseKey key);

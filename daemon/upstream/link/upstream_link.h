@@ -49,7 +49,7 @@ struct UpstreamLinkOptions {
   std::uint64_t seed = 1;                                 // of the random part of the back-off
   // How long a CLAIM waits at the upstream: shorter than the time-outs of proxies. A guess.
   std::chrono::milliseconds block = std::chrono::minutes(1);
-  // From the connection to the reply of JOIN. A guess.
+  // The most time from the connection to the reply to JOIN. A guess.
   std::chrono::milliseconds join_timeout = std::chrono::seconds(10);
   // After JOIN: how long the upstream may send nothing while a reply is due. Much longer than a
   // disk delays a SETTLE. A guess.

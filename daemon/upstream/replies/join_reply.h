@@ -13,7 +13,7 @@ namespace locksley::daemon {
 
 // A plain value.
 struct JoinReply {
-  // From one BEAT to the next.
+  // The interval from one BEAT to the next.
   std::chrono::milliseconds beat{};
   // How long the upstream waits for bytes of this worker before it gives its jobs to others.
   std::chrono::milliseconds lease{};
@@ -26,7 +26,7 @@ struct JoinReply {
   std::vector<std::string> not_served;
 };
 
-// Reads the reply, which must be whole and not an error. None: it is not a reply of JOIN. Values
+// Reads the reply, which must be whole and not an error. None: it is not a reply to JOIN. Values
 // beyond the known ones are ignored. Any thread; nothing blocks.
 std::optional<JoinReply> read_join_reply(ReplyCursor reply);
 

@@ -81,7 +81,7 @@ std::expected<LeasedJobs, std::string> read_leased_jobs(std::string_view reply) 
   const std::uint64_t attempt = cursor.count();
   if (attempt > std::numeric_limits<std::uint32_t>::max()) return bad("the attempt");
   jobs.attempt = static_cast<std::uint32_t>(attempt);
-  // So that it can be added to an instant. No daemon asks for more than some years.
+  // A bound, so that it can be added to an instant. No daemon asks for more than some years.
   constexpr std::chrono::milliseconds kMostTimeout = std::chrono::years(100);
   const std::uint64_t timeout = cursor.count();
   if (timeout > static_cast<std::uint64_t>(kMostTimeout.count())) return bad("the time-out");

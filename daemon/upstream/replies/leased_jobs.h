@@ -1,4 +1,4 @@
-// The jobs of a lease, as the reply of CLAIM brings them.
+// The jobs of a lease, as the reply to CLAIM brings them.
 #pragma once
 
 #include <chrono>
@@ -51,7 +51,7 @@ class LeasedPayloads final : public PayloadSource {
   const std::vector<Extent> extents_;
 };
 
-// Reads the reply of CLAIM, which must be whole, and neither an error nor null. The error says what
+// Reads the reply to CLAIM, which must be whole, and neither an error nor null. The error says what
 // is wrong with the reply. Elements beyond the known ones are ignored.
 std::expected<LeasedJobs, std::string> read_leased_jobs(std::string_view reply);
 

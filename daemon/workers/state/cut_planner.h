@@ -1,4 +1,4 @@
-// Which leases of remote workers are cut, and where.
+// Chooses which leases of remote workers are cut, and where.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Which connection has a lease, by the names under which its worker may know it.
+// Finds the connection that has a lease, by the names under which its worker may know the lease.
 #pragma once
 
 #include <cstdint>

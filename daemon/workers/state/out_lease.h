@@ -201,7 +201,7 @@ struct OutLease {
   SlotTimes::Occupation occupation;
   std::uint64_t number = 0;  // LeaseName::number
   std::uint64_t former = 0;  // number of the reclaimed lease: LeasePlaces::add_former(); 0: none
-  // Where the reply with its payloads ends: WorkerConnections::Connection::end_of_replies(). 0:
+  // The end of the reply with its payloads: WorkerConnections::Connection::end_of_replies(). 0:
   // there was none.
   std::uint64_t reply_end = 0;
 

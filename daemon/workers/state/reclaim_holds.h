@@ -1,4 +1,4 @@
-// When workers may reclaim jobs, and the gates that are held for them meanwhile.
+// The times in which workers may reclaim jobs, and the gates that are held for them meanwhile.
 #pragma once
 
 #include <map>
@@ -52,7 +52,7 @@ class ReclaimHolds {
  private:
   const Nanoseconds time_;
   const Nanoseconds new_life_until_;
-  // Until then workers may return whose connections close because this process was stopped.
+  // Until then, workers may return after their connections closed because this process was stopped.
   Nanoseconds returning_until_{};
   std::map<std::pair<Lane*, GateId>, Nanoseconds> held_;  // gates that are held, and until when
 };

@@ -1,4 +1,4 @@
-// Which handlers remote workers serve, and how they serve each lane.
+// The handlers that remote workers serve, and how they serve each lane.
 #pragma once
 
 #include <cstdint>

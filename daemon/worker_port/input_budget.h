@@ -101,7 +101,7 @@ class InputBudget {
     std::uint64_t bytes_ = 0;
     std::uint64_t awaited_ = 0;
     std::uint64_t place_ = 0;       // in the order in which commands were found large; 0: it is not large
-    std::uint64_t progress_ = 0;    // bytes since the last look that found enough of them
+    std::uint64_t progress_ = 0;    // bytes since the last check that found enough of them
     int looks_ = 0;                 // since then
     bool is_waiting_ = false;       // for room; it has a place
     bool is_next_command_ = false;  // ended_command() since the last set()

@@ -269,7 +269,7 @@ void WorkerSession::drop(std::string_view reason) {
       .with("peer", peer())
       .with("reason", reason)
       .write(service_.log(), spdlog::level::debug);
-  // Prevents that it gets a lease before its coroutine has ended.
+  // So that it gets no lease before its coroutine has ended.
   service_.link().end_claim(id_, boot_time());
   wakeup().wake();
 }

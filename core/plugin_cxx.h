@@ -123,8 +123,8 @@ class Job : public Context {
 
   // Appends to the job's output.
   void write(std::string_view bytes) { expect(host().write(&abi(), text(bytes))); }
-  // The job ends `error` with this text in place of its output, whatever it writes. The last call
-  // counts.
+  // The job ends as `error`, with this text in place of its output, whatever it writes. The last
+  // call counts.
   void fail(std::string_view message) { outcome_ = host().fail(&abi(), text(message)); }
   // The job ends with the status `cancelled` or `timeout`. No effect if it was not asked to stop.
   void give_up() {
@@ -156,7 +156,7 @@ class TaskGroup {
   void spawn(F&& function);
 
   // Runs sub-jobs until all of the group have ended. The first exception of one is thrown again
-  // here. Hold no lock over it, nor over the destructor: locksley_host::wait says why.
+  // here. Hold no lock during this call, nor during the destructor: locksley_host::wait says why.
   void wait() {
     context_.expect(context_.host().wait(&group_));
     first_.rethrow();

@@ -115,11 +115,11 @@ class BatchObserver {
 // The record of a batch, and the only place that counts its jobs.
 //
 // Owned by shared_ptr: the program has one, and the ring has one while the batch has jobs to run or
-// running jobs. The last one is never dropped under a lock. Every public call may be made from any
-// thread, except where it says otherwise. Calls take the batch's mutex for a short time; under it
-// they record steps in the journal. They notify the observer without it. Results may block on a
-// disk and throw; Failures::requeue() pauses; publish() throws NoMemoryForRows. Nothing else blocks
-// or fails.
+// running jobs. The last reference is never dropped under a lock. Every public call may be made
+// from any thread, except where it says otherwise. Calls take the batch's mutex for a short time;
+// under it they record steps in the journal. They notify the observer without it. Results may block
+// on a disk and throw; Failures::requeue() pauses; publish() throws NoMemoryForRows. Nothing else
+// blocks or fails.
 //
 // Members: one record under one mutex. What readers and commands need are handles (Results,
 // Attempts, Failures); the rows, the failed jobs and the next attempts are classes of their own.
@@ -161,7 +161,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Its running jobs should stop, too: as is_stopping(), but false after a deadline. One load, read
   // by jobs.
   bool is_aborting() const {
-    // [batch-abort] relaxed: a stale value only lets a job run on until it looks again.
+    // [batch-abort] relaxed: a stale value only lets a job run on until its next check.
     return aborting_.load(std::memory_order_relaxed);
   }
 
@@ -176,8 +176,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
 
   // Its account of results is full: no new jobs of it are started. Some loads, between bursts.
   bool is_at_result_limit() const { return options_.results != nullptr && options_.results->is_full(); }
-  // Its account of failures is full: only a few of its failed jobs are retried, and no more is kept
-  // about those that have failed for good than which they are.
+  // Its account of failures is full: only a few of its failed jobs are retried, and of those that
+  // have failed for good only the indexes are kept.
   bool is_at_failure_limit() const { return options_.failures != nullptr && options_.failures->is_full(); }
 
   // Bytes held: payloads and results. A hint.
@@ -209,7 +209,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void discard_rows_before(std::uint64_t row, const ResultLog::Place& place);
   // The batch is about to be destroyed: its results, and what is kept about its failures, no longer
   // count in their accounts, although another thread may take long to free a large batch. Without
-  // this call they count until then. If failed jobs are queued again after all, they count anew.
+  // this call they count until then. If failed jobs are queued again later, both count again.
   void refund_results();
 
   // ---- For the lane and its executors only (core/lane/lane.h, core/pool/worker.cc) ----
@@ -262,7 +262,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void executor_left(std::uint32_t executors = 1);
 
   // Whether publish() needs the indexes of the jobs: for the journal, or to forget the attempts and
-  // the notes of jobs that ended well. Once a job has any, it is true for all claims that follow.
+  // the notes of jobs that ended well. Once a job has attempts or a note to forget, it is true for
+  // all later claims.
   bool needs_indexes() const {
     // [batch-retries] relaxed: as in Attempts::of().
     const bool has_retries = has_attempts_.counts.load(std::memory_order_relaxed);

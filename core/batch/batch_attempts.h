@@ -12,8 +12,8 @@ namespace locksley {
 // Which attempt of a job the next one is, or the one that runs; and its last note, a checkpoint of
 // a few bytes.
 //
-// A handle of a batch, which outlives it. Any thread. Each call is one load until a job of the
-// batch was retried, or has made a note; from then on it takes the batch's mutex for a look-up.
+// A handle of a batch, which outlives it. Any thread. Each call is one load while no job of the
+// batch has been retried or has made a note; after that it takes the batch's mutex for a look-up.
 // Nothing blocks or fails, but note() allocates.
 class Batch::Attempts {
  public:

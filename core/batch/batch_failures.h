@@ -23,8 +23,8 @@ class Batch::Failures {
  public:
   // ---- Which jobs these are ----
 
-  // Ascending, with those that are being queued again. If these are very many ranges, or if the
-  // batch lacks_list(), one range that has them all: sorting them would take milliseconds.
+  // Ascending, with those that are being queued again. One range that covers them all if the ranges
+  // are very many (sorting them would take milliseconds), or if the batch lacks_list().
   std::vector<IndexRange> jobs() const;
   // Whether the job has failed for good. None if the list of failed jobs is not loaded, or is too
   // long to search.

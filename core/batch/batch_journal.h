@@ -77,7 +77,7 @@ class BatchJournal {
   virtual void record(BatchStep step) = 0;
   // Called on an executor's thread, without a lock. Blocks while more steps wait to be written than
   // the journal has room for. The batch is charged for the wait: so a journal that shares its room
-  // with those of other batches should not let a batch wait for their steps alone.
+  // with other batches should not make a batch wait only for their steps.
   virtual void wait_for_room() = 0;
   // Visits rows [first, first + max_rows), all of which were recorded, in order until `visit`
   // returns false; the row for which it does counts as not consumed. Returns the number of rows

@@ -19,16 +19,16 @@
 
 namespace locksley {
 
-// Whether there is anything to know, for readers without the batch's mutex. Set by NextAttempts,
-// once and for all. A job's own attempts and note are recorded before it is queued again, and the
-// ring's mutex orders that before the next claim of it.
+// Whether any job of the batch has failed attempts or a note, for readers without the batch's
+// mutex. Set by NextAttempts, never reset. A job's own attempts and note are recorded before it is
+// queued again, and the ring's mutex orders that before the next claim of it.
 struct HasAttempts {
   std::atomic<bool> counts{false};  // some job was retried
   std::atomic<bool> notes{false};   // some job has made a note
 };
 
 // The failed attempts of the jobs that may run again, which of these jobs wait for their next
-// attempt, and their notes. Decides what is not kept for want of room in the account of failures
+// attempt, and their notes. Decides what to drop while the account of failures is full
 // (core/batch/README.md, "Memory").
 //
 // A member of a batch, guarded by its mutex (Batch::next_attempts_). Takes hardly any memory until
@@ -51,7 +51,7 @@ class NextAttempts {
   AttemptCounts counts_of(std::uint64_t index) const;
   IndexRange with_equal_attempts(IndexRange jobs) const;
 
-  // What becomes of some jobs that failed.
+  // The next step for some jobs that failed.
   struct Judged {
     std::vector<IndexRange> again;   // they are scheduled for a further attempt; ascending
     std::vector<JobAttempts> next;   // the attempts of these
@@ -83,9 +83,9 @@ class NextAttempts {
 
   // ---- What is not needed any more ----
 
-  // `ended` are jobs that have ended, and `failed` those of them that failed for good. Drops what
-  // is kept about the jobs that ended well. That of failed jobs stays: a command may queue these
-  // again; but while the account of failures is full it goes, too.
+  // `ended` are jobs that have ended, and `failed` those of them that failed for good. Drops the
+  // attempts and notes of the jobs that ended well. Those of failed jobs stay, since a command may
+  // queue these jobs again; while the account of failures is full, they are dropped, too.
   void jobs_ended(std::span<const IndexRange> ended, std::span<const IndexRange> failed);
   // Drops the attempts of failed jobs. Their notes stay; jobs_ended() drops these, too, while the
   // account is full.
@@ -93,10 +93,10 @@ class NextAttempts {
 
   std::uint64_t memory_bytes() const;
 
-  // What the counts of a batch may take while its account of failures is full: so the failures of
-  // one batch do not take the retries of all others of its user. As much as the record of an
-  // unfinished batch takes at least, so that the limit of records bounds the sum: some 15 jobs that
-  // lie alone.
+  // How many bytes the counts of a batch may take while its account of failures is full, so that
+  // the failures of one batch do not cost its user's other batches their retries. As much as the
+  // smallest record of an unfinished batch, so that the limit of records bounds the sum; enough for
+  // some 15 jobs that are not neighbours.
   static constexpr std::uint64_t kSpareBytes = 2 * 1024;
 
  private:

@@ -153,17 +153,16 @@ class ResultLog {
   Rows append(Prepared prepared);
   // Appends a row for each of these jobs, which never ran: one chunk, with 16 bytes a run.
   Rows append_runs(std::span<const IndexRange> runs, JobStatus status, std::string reason);
-  // The segments that contain the existing ones of rows [first, first + max_rows), or only the
-  // first of these: at most kMostSegments, and no further one once those after the first one have
-  // `max_bytes`. At least one if row `first` exists. Needs: first >= first_row().
+  // The segments with the existing rows of [first, first + max_rows), or only the first of these
+  // segments: at most kMostSegments, and no more once those after the first have `max_bytes`
+  // together. At least one if row `first` exists. Needs: first >= first_row().
   std::vector<Segment> snapshot(std::uint64_t first, std::uint64_t max_rows,
                                 std::uint64_t max_bytes = kSnapshotBytes) const;
   static constexpr std::size_t kMostSegments = 256;          // some 50 us; to drop them, 20 us
   static constexpr std::uint64_t kSnapshotBytes = 1U << 20;  // a guess
-  // The segments from row `first` on that have at least one row that is not ok: at most `most` of
-  // them, and of the next kMostPassed segments only. `end`: the search has come to this row; all
-  // rows from `first` to `end` that are in none of the segments are ok. Needs: first >=
-  // first_row().
+  // The segments from row `first` on that have at least one row that is not ok: at most `most`,
+  // among the next kMostPassed segments. `end`: the row at which the search stopped; all rows from
+  // `first` to `end` that are in none of the segments are ok. Needs: first >= first_row().
   struct Others {
     std::vector<Segment> segments;
     std::uint64_t end = 0;

@@ -8,8 +8,8 @@
 
 namespace locksley {
 
-// A constant text, or none. Copies share it, so the pattern of a range, which may have many
-// megabytes, is in memory once: its batch has it, and the write that brings it to the store.
+// A constant text, or none. Copies share it, so the pattern of a range, which may be many megabytes
+// long, is in memory only once, though its batch and the write to the store both have it.
 //
 // A value; any thread. Nothing blocks; only allocation can fail. The last copy frees the text.
 class SharedText {

@@ -24,8 +24,8 @@ struct ExternalJob {
   std::string_view payload;
 };
 
-// An executor without a thread: takes turns with the lane's batches, hands out their jobs, and is
-// told how they ended.
+// An executor without a thread: takes turns with the lane's batches, hands out their jobs, and
+// takes their results.
 //
 //   if (executor.begin_turn(64, kMostBytes)) {
 //     while (auto job = executor.start_job()) send(*job);
@@ -41,11 +41,11 @@ struct ExternalJob {
 //
 // Owned by the program that runs the jobs; the lane outlives it. Destroyed between two turns.
 // One thread at a time.
-// begin_turn() blocks where the batch's payloads do. Nothing else blocks: the journal gets results
-// even when it has no room. So the program must not begin a turn while the journal has none. The
-// batch is charged for the time from begin_turn() to end_turn(), in which the executor served no
-// other batch. A payload that can never be read becomes the error of its job; if one cannot be read
-// now, its batch backs off. Calls in a wrong order are bugs, and abort.
+// begin_turn() blocks if fetching the batch's payloads blocks. Nothing else blocks: a journal
+// without room still takes results, so the program must not begin a turn then. The batch is charged
+// for the time from begin_turn() to end_turn(), in which the executor served no other batch. A job
+// whose payload can never be read ends as an error; if a payload cannot be read now, its batch
+// backs off. Calls in a wrong order are bugs, and abort.
 class ExternalExecutor {
  public:
   explicit ExternalExecutor(Lane& lane)
@@ -64,20 +64,20 @@ class ExternalExecutor {
   // The gate of the turn's batch.
   GateId gate() const { return turn_.gate(); }
 
-  // Where the turn's jobs run, as is shown and kept with their results; lives as long as the turn.
+  // Where the turn's jobs run: shown, and kept with their results. Must live as long as the turn.
   // `has_line_notes`: as in ShownJob::Job. Before the first start_job().
   void set_worker(std::string_view worker, bool has_line_notes) {
     worker_ = worker;
     has_line_notes_ = has_line_notes;
   }
-  // What others can see of the oldest running job, if there is one; after allow_any_order(), of the
-  // running job with the lowest index.
+  // The oldest running job as other threads see it, if there is one; after allow_any_order(), of
+  // the running job with the lowest index.
   ShownJob& running() { return in_any_order_ && !shown_.empty() ? *shown_.begin()->second : running_; }
-  // The same of the job `index`; null: it does not run. Only after allow_any_order().
+  // The same for job `index`; null: it does not run. Only after allow_any_order().
   ShownJob* running(std::uint64_t index) const;
 
-  // While `is_starting`, the program that is to run the turn's jobs has got none of them yet: it
-  // has to load, or to wait for a place. So they count as not begun (ShownJobs::first_starting()).
+  // While `is_starting`, the program that is to run the turn's jobs has received none of them yet:
+  // it is loading, or waits for a place. So they count as not begun (ShownJobs::first_starting()).
   // During a turn, at whose begin and end it is false.
   void set_starting(bool is_starting);
 
@@ -85,7 +85,7 @@ class ExternalExecutor {
   void allow_any_order();
   // Ascending. Only after allow_any_order().
   std::vector<std::uint64_t> running_indexes() const;
-  // A running job has ended. What is known of how it ran is kept with its result. Only after
+  // A running job has ended. The facts of its run are kept with its result. Only after
   // allow_any_order().
   void end_job(std::uint64_t index, JobStatus status, std::string_view output,
                std::optional<std::int32_t> exit_status = std::nullopt);
@@ -111,8 +111,8 @@ class ExternalExecutor {
   void end_turn();
 
  private:
-  // Fetches the payloads of at most `most` jobs, and sets fetched_, which stays 0 if the first
-  // payload cannot be read now, or can never be read; in the latter case its job ends as an error.
+  // Fetches the payloads of at most `most` jobs, and sets fetched_. It stays 0 if the first payload
+  // cannot be read. If that payload can never be read, its job ends as an error.
   void fetch(std::uint64_t most, std::size_t most_bytes);
   // The job as others can see it, running since this instant.
   ShownJob::Job job_to_show(std::uint64_t index, Nanoseconds since) const;

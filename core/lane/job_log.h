@@ -1,4 +1,5 @@
-// The end of what a running job writes to standard error, and the memory of all such logs together.
+// The last bytes that a running job wrote to standard error, and the memory of all such logs
+// together.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +15,8 @@
 
 namespace locksley {
 
-// How much memory the logs of running jobs have together, in blocks. Users share them first, then
-// the logs of each user.
+// The memory for the logs of running jobs, in blocks: shared between users first, then between the
+// logs of each user.
 //
 // A log gets a block only while its user has fewer blocks than are free. So a user has half of all
 // blocks at most, if no other user has any; and the next user finds room, half of the free blocks,
@@ -26,8 +27,8 @@ namespace locksley {
 // A user's share is the number of blocks that this rule allows it now. A log's part is the share
 // divided by the number of the user's logs that have blocks. Once seven eighths of the share are in
 // use, a log that has its part gets no more blocks: it overwrites its own oldest one. A log that
-// has more than its part frees a block when it writes. While all of the share is in use, nothing is
-// kept of the user's new logs, until its other logs free blocks or end.
+// has more than its part frees a block when it writes. While the whole share is in use, the user's
+// new logs keep nothing until its other logs free blocks or end.
 //
 // Users are told apart by the account of their results. Logs without an account count as one
 // user's.
@@ -47,9 +48,9 @@ class LogBudget {
   }
   std::uint64_t bytes() const { return used_.load() * kBlockBytes; }
 
-  // `account`: of the log's user; null: it has none. All calls for one log pass the same account
-  // while the log has blocks. Takes one more block for a log that has `own` blocks. False: there is
-  // none.
+  // Takes one more block for a log that has `own` blocks. False: there is none. `account`: of the
+  // log's user; null: it has none. All calls for one log pass the same account while the log has
+  // blocks.
   bool take(ResultAccount* account, std::size_t own);
   // A log that had `own` blocks frees one.
   void give(ResultAccount* account, std::size_t own);
@@ -58,7 +59,7 @@ class LogBudget {
 
  private:
   LogUse& use_of(ResultAccount* account) { return account != nullptr ? account->logs() : without_account_; }
-  // Blocks that are free while `used` are not.
+  // The number of free blocks while `used` are in use.
   std::uint64_t free_beside(std::uint64_t used) const {
     // [log-budget] relaxed: as above.
     const std::uint64_t most = most_.load(std::memory_order_relaxed);
@@ -97,9 +98,9 @@ class JobLog {
 
   // `budget`, `account`: null where nothing is counted. The same in all calls until clear().
   void add(std::string_view bytes, LogBudget* budget, ResultAccount* account);
-  // Where it ends: how many bytes were written.
+  // How many bytes were written in all: the position of the log's end.
   std::uint64_t end() const { return end_; }
-  // The bytes from `from` on, or from the oldest one that is there.
+  // The bytes from `from` on, or from the oldest one that is kept.
   std::string read(std::uint64_t from) const;
   // The last line that is not empty, without white space around it, cut to `most` bytes.
   std::string last_line(std::size_t most) const;
@@ -118,7 +119,7 @@ class JobLog {
 
   std::vector<std::unique_ptr<Block>> blocks_;
   std::size_t first_ = 0;  // where the oldest byte lies in the first block
-  std::size_t size_ = 0;   // bytes that are there
+  std::size_t size_ = 0;   // bytes that are kept
   std::uint64_t end_ = 0;
   LogBudget* budget_ = nullptr;
   ResultAccount* account_ = nullptr;

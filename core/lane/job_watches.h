@@ -1,4 +1,4 @@
-// The running jobs for whose news clients wait.
+// The running jobs that clients watch for news.
 #pragma once
 
 #include <compare>
@@ -20,8 +20,8 @@ struct WatchedJob {
 
 // The jobs that are watched, each with the number of its watches. All watches of a job have one
 // entry and end together, with the next news of it. So each call costs O(log n) in the number of
-// watched jobs, however many watch one of them. A tree and not a hash table: jobs could be chosen
-// whose hashes collide, and a table that grows moves all entries at once.
+// watched jobs, however many watch one of them. A tree and not a hash table: a client could choose
+// jobs whose hashes collide, and a table that grows moves all entries at once.
 //
 // A member of ShownJobs, whose mutex guards it. Nothing blocks; only allocation fails. `Before`
 // orders jobs; it is a parameter so that a test can count the comparisons.

@@ -21,8 +21,8 @@
 
 namespace locksley {
 
-// The notifications of a lane for the executors of remote workers, which may come and go while it
-// serves batches. Any thread makes them; they must not block.
+// How a lane notifies the executors of remote workers, which may come and go while it serves
+// batches. Any thread calls these functions; they must not block.
 class RemoteExecutors {
  public:
   virtual ~RemoteExecutors() = default;
@@ -49,7 +49,7 @@ class RemoteExecutors {
 // hand_over() fail.
 //
 // Members: each changes the record and the queue of a batch together, most of them in a few lines.
-// What readers and limits need are handles (Gates, Groups, View).
+// The functions for readers and for limits are in handles (Gates, Groups, View).
 class Lane {
  public:
   using Notify = std::function<void()>;
@@ -80,17 +80,16 @@ class Lane {
   // Called, on any thread, after a wait has begun that ends before all others. The owner of the
   // executors then calls end_waits() soon, and again at the time that end_waits() returns; it also
   // calls it once when it takes over the lane. The pool's monitor does so.
-  // Other threads may call end_waits(), too; the link to remote workers does. The owner misses no
-  // wait by that: each new wait that ends before all others goes to `wait`. If another thread has
-  // ended a wait, the owner's next call is only earlier than needed.
+  // Other threads may call end_waits(), too, as the link to remote workers does. The owner still
+  // misses no wait: `wait` is called for each new wait that ends before all others. If another
+  // thread has ended a wait, the owner's next call merely comes too early.
   void on_wait(Notify wait) { wait_ = std::move(wait); }
 
   // Called, on any thread, after a batch has reached its max_fails and was told to stop, if it has
-  // more jobs to drop than one call of drop_some() drops. The program then has drop_some() called
-  // until it returns true, on a thread that may work for long. The call must not block. The mutex
-  // of a worker's results may be held, as for a BatchObserver. Without the function, the thread
-  // that records the failure with which the batch reaches max_fails drops all of these jobs: an
-  // executor, or the pool's monitor.
+  // more jobs to drop than one call of drop_some() drops. The program then calls drop_some() until
+  // it returns true, on a thread that may work for long. The call must not block. The mutex of a
+  // worker's results may be held, as for a BatchObserver. Without the function, the thread that
+  // records the last of these failures (an executor, or the pool's monitor) drops all jobs itself.
   struct Cancelled;
   using DropRest = std::function<void(std::shared_ptr<Batch>, Cancelled)>;
   void on_long_cancel(DropRest drop_rest) { drop_rest_ = std::move(drop_rest); }
@@ -108,7 +107,8 @@ class Lane {
   // kLater: the caller calls wake() after a series of submissions.
   enum class Start { kNow, kLater };
   // The batch enters the ring with `jobs` jobs; `open`: more will come. Its payloads must be there.
-  // Once a batch; one that was cancelled before does not enter, and is over without jobs.
+  // Call it once for each batch. A batch that was cancelled before does not enter, and is over
+  // without jobs.
   void submit(const std::shared_ptr<Batch>& batch, std::uint64_t jobs, bool open, Start start = Start::kNow);
   // False, and nothing is added, if the batch is closed or cancelled. True: added; or recorded as
   // cancelled, if the batch is being cancelled at the same time.
@@ -143,9 +143,9 @@ class Lane {
   // that run. `reason` becomes the output of the jobs that never ran. Returns how many jobs will
   // not run because of this call.
   std::uint64_t cancel(Batch& batch, std::string reason, RunningJobs running = RunningJobs::kStop);
-  // The same in two halves, for a caller that must not work for long. begin_cancel() takes no
-  // longer for many jobs. Then some thread calls drop_some() until it returns true; each call takes
-  // some 100 us. Until then, some of the jobs that will not run count as queued.
+  // The same in two halves, for a caller that must not work for long. begin_cancel() takes the same
+  // time for any number of jobs. Then some thread calls drop_some() until it returns true; each
+  // call takes some 100 us. Until then, some of the jobs that will not run count as queued.
   struct Cancelled {
     std::uint64_t will_not_run = 0;
     std::vector<IndexRange> left;  // to be dropped, besides jobs that wait for a retry
@@ -154,12 +154,13 @@ class Lane {
       LOCKSLEY_EXCLUDES(hold_mutex_);
   static bool drop_some(Batch& batch, Cancelled& cancelled);
   // Cancels the rest of a batch that has reached its max_fails. With the function of
-  // on_long_cancel(), it takes no longer for many jobs. Needs: the batch is kept alive.
+  // on_long_cancel(), it takes the same time for any number of jobs. Needs: the batch is kept
+  // alive.
   void cancel_after_failures(Batch& batch);
 
   // Moves the batch, with the jobs that wait in this lane, to a gate of lane `to`, which may be
-  // this lane. False, and nothing happens, while executors have jobs of it. So the caller holds the
-  // batch first, or else executors may always have some.
+  // this lane. False, without effect, while executors have jobs of the batch. So the caller holds
+  // the batch first; otherwise executors might always have some of its jobs.
   bool hand_over(const std::shared_ptr<Batch>& batch, Lane& to, GateId gate = 0);
   // Jobs from index `from` on leave the batch, as far as no executor has claimed them
   // (FairRing::withdraw()): another process will run them. Returns the first of them; none: there
@@ -183,8 +184,8 @@ class Lane {
   void release(Batch& batch, Hold reason) LOCKSLEY_EXCLUDES(hold_mutex_);
   void pause(Batch& batch) { hold(batch, Hold::kCommand); }
   void resume(Batch& batch) { release(batch, Hold::kCommand); }
-  // Payloads of the batch can be read now that could not be read before (PayloadSource::fetch()
-  // returned 0): it waits for them no longer. Calls wake().
+  // Payloads for which PayloadSource::fetch() returned 0 can be read now: the batch no longer waits
+  // for them. Calls wake().
   void payloads_arrived(Batch& batch) {
     ring_.payloads_arrived(batch.ring_queue(), steady_now());
     wake();
@@ -204,8 +205,8 @@ class Lane {
   }
   // Ends waits that are over at `until`: back-offs of batches, and waits of tenants and customers
   // for their rate. One call ends a bounded number. Returns when the next wait ends, which may be
-  // in the past: then call again soon. None: there is no wait. Tells remote executors of new work,
-  // but does not call wake().
+  // in the past: then call again soon. None: there is no wait. Notifies remote executors of new
+  // work, but does not call wake().
   std::optional<Nanoseconds> end_waits(Nanoseconds until) {
     const auto next = ring_.end_waits(until);
     wake_remote();
@@ -224,7 +225,7 @@ class Lane {
 
   // ---- Remote executors: leases of the gates that Gates::set_remote() has opened to them ----
 
-  // How many there are, in addition to those of set_parallelism().
+  // The number of remote executors, in addition to those of set_parallelism().
   void set_remote_parallelism(std::uint32_t executors) { ring_.set_remote_parallelism(executors); }
   // While `is_wanted`, the object of set_remote() is notified when there may be more for remote
   // executors to claim. The program calls this before it waits for a notification, and then tries
@@ -353,8 +354,8 @@ class Lane {
   ShownJobs running_;
   FairRing ring_;
 
-  // Guards nothing by itself: it makes the two steps of hold(), release(), attach(), reclaim() and
-  // begin_cancel() (record, then ring) one, for threads that do this with the same batch.
+  // Guards no data. It makes the two steps (record, then ring) of hold(), release(), attach(),
+  // reclaim() and begin_cancel() one step for threads that call these for the same batch.
   Mutex hold_mutex_;
 
   // Nanoseconds. Written by set_quantum(), read by executors.

@@ -26,7 +26,7 @@ class Lane::Gates {
   void set_largest_claim(GateId gate, std::uint64_t most) {
     lane_.ring_.gates().set_largest_claim(gate, most);
   }
-  // Worker time that a start costs the gate's batches at least: GateOptions::start_cost.
+  // The least worker time that a start costs the gate's batches: GateOptions::start_cost.
   // O(batches), in parts, between which the call sleeps: with 100,000 batches it takes some 0.1 s,
   // but holds the mutex that all executors need for 0.1 ms at a time.
   void set_start_cost(GateId gate, Nanoseconds start_cost) {

@@ -37,8 +37,8 @@ class Lane::Groups {
     lane_.wake();
   }
   // Batches whose account of results (BatchOptions::results) was full are served again if it has
-  // room now. Called after ResultAccount::on_change()'s function was, and after a limit was raised.
-  // O(tenants), with the mutex of the ring, which all executors of the lane need.
+  // room now. Call it when the function of ResultAccount::on_change() is called, and after a limit
+  // was raised. O(tenants), with the mutex of the ring, which all executors of the lane need.
   void reopen_tenants() {
     if (lane_.ring_.groups().reopen_tenants()) lane_.wake();
   }

@@ -55,8 +55,8 @@ class Lane::View {
   // Whether one more remote executor could run jobs of the batch, if it had any to claim:
   // FairRing::View::has_place().
   bool has_place(const Batch& batch) const { return lane_.ring_.view().has_place(batch.ring_queue()); }
-  // Whether the job waits in the lane. None: its queue is in so many parts that looking would take
-  // long.
+  // Whether the job waits in the lane. None: not known, since the queue has too many parts to
+  // search.
   std::optional<bool> is_queued(const Batch& batch, std::uint64_t index) const {
     return lane_.ring_.view().is_queued(batch.ring_queue(), index);
   }

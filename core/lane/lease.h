@@ -62,10 +62,10 @@ struct LeaseBuffers {
 // of the times of the lease's slots.
 // Owned by the code that talks to the machine; the lane and the buffers outlive it. A lease that is
 // out and is destroyed is settled, for what it was charged so far.
-// One thread at a time. claim() blocks where the batch's payloads do; nothing else blocks, so
-// results pile up in a journal that has no room: the program then claims nothing. A payload that
-// cannot be read becomes the error of its job; if it cannot be read now, its batch pauses. Calls in
-// a wrong order abort.
+// One thread at a time. claim() blocks if fetching the batch's payloads blocks. Nothing else
+// blocks: results pile up in a journal that has no room, so the program claims nothing then. A job
+// whose payload can never be read ends as an error; if a payload cannot be read now, its batch
+// pauses. Calls in a wrong order abort.
 class Lease {
  public:
   // Jobs that are shown as running, by index.
@@ -107,7 +107,7 @@ class Lease {
   GateId gate() const { return turn_.gate(); }
   // From its first job to its last one, when it was claimed or reclaimed.
   IndexRange range() const { return range_; }
-  // What it still holds.
+  // The jobs that it still holds.
   const IndexSet& held() const { return held_; }
   // The number of slots that it occupies: at most LeaseRequest::width, the number of its jobs, and
   // what the batch's SLOTS allow. The ring and the batch may count more executors, if the claim
@@ -118,7 +118,7 @@ class Lease {
   // After claim(), until the next call of a lease that shares the buffers. Empty if the batch's
   // payloads are a range (PayloadSource::range()).
   std::span<const std::string_view> payloads() const { return payloads_; }
-  // How many bytes of them the machine is sent: of a range, those of its pattern.
+  // How many bytes of payloads the machine is sent; for a range, the bytes of its pattern.
   std::size_t payload_bytes() const { return payload_bytes_; }
 
   // From now on the batch counts it as running. No effect the second time.

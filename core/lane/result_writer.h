@@ -26,17 +26,16 @@ namespace locksley {
 //
 // A member of its executor; outlives the monitor's thread.
 // Three kinds of callers. The executor's thread calls all functions but two. The monitor calls
-// publish_for_worker(), while that thread is busy with a long job. Any thread calls running().
-// Calls but running() block for as long as a publication by the other thread takes. The batch's
-// observer and journal are called under the writer's mutex, so they must not wait for the executor.
-// An output of a good job above BatchOptions::max_output_bytes, or above 4 GiB, ends its job as an
-// error. The text of a job that ended otherwise is cut to this limit, or to kErrorBytes if that is
-// more: its beginning says why the job failed. If the buffer would have to grow for an output
-// beyond the limit, write() and write_space() throw std::length_error instead of growing it. A
-// failed allocation makes them throw std::bad_alloc. After an output is written, the buffer may
-// have to grow for the next job, and a publication may copy the rows. If there is no memory for
-// that, the jobs with the longest outputs end as errors that say so; only if that does not help,
-// end_job() and publish() throw.
+// publish_for_worker(), while that thread is busy with a long job. Any thread calls running(). All
+// calls except running() block while the other thread publishes. The batch's observer and journal
+// are called under the writer's mutex, so they must not wait for the executor. An output of a good
+// job above BatchOptions::max_output_bytes, or above 4 GiB, ends its job as an error. The text of a
+// job that ended otherwise is cut to this limit, or to kErrorBytes if that is more: its beginning
+// says why the job failed. If the buffer would have to grow for an output beyond the limit, write()
+// and write_space() throw std::length_error instead of growing it. A failed allocation makes them
+// throw std::bad_alloc. After an output is written, the buffer may have to grow for the next job,
+// and a publication may copy the rows. If there is no memory for that, the jobs with the longest
+// outputs end as errors that say so; only if that does not help, end_job() and publish() throw.
 //
 // How the two threads share the buffer: rows lie in it in the order of completion. After each job
 // the executor's thread stores, with release, how many jobs have ended since begin_batch(), and how
@@ -110,8 +109,8 @@ class ResultWriter {
   // the batch allows, or of which a part was refused, makes it an error. For other statuses the
   // output is cut.
   void end_job(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
-  // The same for a job of which more is known (core/batch/job_facts.h, encoded), which is kept with
-  // its row. Changes `facts`.
+  // The same with facts of the job's run (core/batch/job_facts.h, encoded), which are kept with its
+  // row. Changes `facts`.
   void end_job(JobStatus status, std::string& facts) LOCKSLEY_EXCLUDES(mutex_);
   // Jobs first, first + 1, … have ended, each with its output: as begin_job(), replace_output() and
   // end_job() of each.
@@ -145,7 +144,7 @@ class ResultWriter {
 
  private:
   static constexpr std::size_t kInitialBytes = 128 * 1024;  // a guess: twice a worker's kPublishBytes
-  // What a text that says why a job failed may always have. A guess: some lines.
+  // The length that the text of a failed job may always have. A guess: some lines.
   static constexpr std::size_t kErrorBytes = 1024;
   static constexpr std::size_t kLargestOutput = ~std::uint32_t{0};  // ResultHead::length
 
@@ -156,8 +155,8 @@ class ResultWriter {
     std::uint32_t ended_before;
   };
 
-  // What a publisher reads of the executor's side. The executor's thread alone changes it, under
-  // mutex_; it reads it by own().
+  // The executor's state that publishers read. Only the executor's thread changes it, under mutex_;
+  // that thread reads it by own().
   struct Shared {
     std::unique_ptr<std::byte[]> buffer;
     std::size_t capacity;
@@ -165,8 +164,8 @@ class ResultWriter {
     std::size_t allowed_output = kLargestOutput;  // BatchOptions::max_output_bytes, if it is less
     bool names_jobs = false;                      // bursts_ says which jobs have ended
   };
-  // For the executor's thread. Not checked: this thread may read without the mutex what it alone
-  // changes.
+  // For the executor's thread. Not checked by the compiler: this thread may read without the mutex
+  // the data that only it changes.
   const Shared& own() const LOCKSLEY_NO_THREAD_SAFETY_ANALYSIS { return shared_; }
   std::size_t output_bytes() const { return cursor_ - row_ - sizeof(ResultHead); }  // of the running job
   // Needs: room for `size` bytes.
@@ -192,11 +191,12 @@ class ResultWriter {
   void grow_output(std::size_t size) LOCKSLEY_EXCLUDES(mutex_);
   void grow(std::size_t size) LOCKSLEY_EXCLUDES(mutex_);
   bool try_grow(std::size_t size) LOCKSLEY_EXCLUDES(mutex_);
-  // There is no memory for what comes after the job's output. As shorten_output(), but throws
+  // There is no memory for the bytes that follow the job's output. As shorten_output(), but throws
   // std::bad_alloc if the buffer is full without the output.
   JobStatus drop_output(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
   void note_burst(std::uint64_t low) LOCKSLEY_EXCLUDES(mutex_);
-  // Which jobs have ended since the last publication, now that `ended` have since begin_batch().
+  // The jobs that have ended since the last publication, if `ended` jobs have ended since
+  // begin_batch().
   std::vector<IndexRange> unpublished_indexes(std::uint32_t ended) const LOCKSLEY_REQUIRES(mutex_);
   // Publishes in parts. Throws NoMemoryForRows: the parts before are published, and nothing else
   // has changed.
@@ -239,7 +239,7 @@ class ResultWriter {
   // Usually allowed_output_. After a refused write of the running job: 0, and the output is one
   // byte, so that end_job()'s ordinary length check catches it.
   std::size_t most_output_ = kLargestOutput;
-  // How long that write would have made the output: no more than allowed if memory lacked.
+  // The output's length if that write had not been refused; within the limit if memory was short.
   std::size_t refused_bytes_ = 0;
   std::uint32_t ended_ = 0;           // jobs since begin_batch()
   std::uint32_t failed_ = 0;          // of those

@@ -180,8 +180,8 @@ class ShownJob {
  private:
   friend class ShownJobs;
 
-  // For the executor's thread. Not checked: this thread may read without the mutex what it alone
-  // changes.
+  // For the executor's thread. Not checked by the compiler: this thread may read without the mutex
+  // the data that only it changes.
   const ShownJobs::Shown& own() const LOCKSLEY_NO_THREAD_SAFETY_ANALYSIS { return shown_; }
   void forget() LOCKSLEY_REQUIRES(all_.mutex_);
 

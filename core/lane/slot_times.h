@@ -28,8 +28,8 @@ namespace locksley {
 // slot is then known to run it, so the lease moves to the front of one.
 //
 // Owned by the code that has the leases; outlives them. One thread at a time. Instants are of any
-// one clock; an earlier one than the last counts as the last. Nothing blocks; only allocation can
-// fail. Misuse (a third lease on a slot) aborts.
+// one clock; an instant before the last one counts as the last one. Nothing blocks; only allocation
+// can fail. Misuse (a third lease on a slot) aborts.
 class SlotTimes {
  public:
   static constexpr std::size_t kMostLeases = 2;  // on a slot

@@ -17,11 +17,10 @@ namespace locksley {
 //   1. try_claim(), join() or reclaim()
 //                          The ring counts the executor and, for a claim, charges the batch in
 //                          advance.
-//   2. begin_at_claim()    The charged time began with step 1. The executor may yet find that it
-//                          can run no job now; job_begins() says that it does. The batch then
-//                          counts it as running, unless it has sub-jobs only.
-//      begin_measured()    The same for a lease: the first job begins, and the holder measures the
-//                          charged time.
+//   2. begin_at_claim() The charged time began with step 1. The executor may still find that it can
+//      run no job now; job_begins() says that one begins. The batch then counts it as running,
+//      unless it has sub-jobs only. begin_measured() The same for a lease: the first job begins,
+//      and the holder measures the charged time.
 //   3. publish()           Any number of times. Jobs that have ended become visible.
 //   4. leave()             Publishes all jobs that have ended, and then the batch stops counting
 //                          the executor.
@@ -124,7 +123,7 @@ class Turn {
   // the time of the publication, and of the wait for the journal, is paid by the batch that caused
   // them: BatchJournal::wait_for_room().
   void settle(Nanoseconds now) { settle_for(now, now - began_); }
-  // The same, where the holder has measured what the turn's executors used, by whichever clock.
+  // The same, for a holder that has measured the time of the turn's executors itself, by any clock.
   void settle_for(Nanoseconds service) { settle_for(steady_now(), service); }
   // The same as settle(), and step 1 of the next turn under the same lock. False: there is nothing
   // to claim.

@@ -79,7 +79,7 @@ class Monitor {
   // Written by start() and ask_to_stop(), read by the monitor.
   std::atomic<bool> stopping_{false};
   // Set by start(), and by any thread before it unparks the monitor, which clears it before it
-  // looks at the waits.
+  // reads the waits.
   std::atomic<bool> waits_changed_{false};
 
   // The monitor's thread only: when the first of the lane's waits ends; none: nothing waits.

@@ -65,9 +65,9 @@ class Pool {
   // Whether a worker that is not reserved has nothing to run. A hint, at the cost of one load.
   bool has_free_worker() const;
 
-  // Blocks until nothing is queued or running, or `deadline` has passed. True if nothing is. The
-  // program must have stopped submitting before. Jobs that wait for a retry (BatchStatus::waiting)
-  // are not in the lane: it does not wait for them.
+  // Blocks until nothing is queued or running, or `deadline` has passed. True: nothing is queued or
+  // running. The program must have stopped submitting before. Jobs that wait for a retry
+  // (BatchStatus::waiting) are not in the lane: it does not wait for them.
   [[nodiscard]] bool drain(Instant deadline);
 
   // Each worker ends the job that it runs, and leaves; jobs that have not started stay in the lane.

@@ -14,8 +14,8 @@
 namespace locksley {
 
 // A filter made from a few ranges, in the manner of a Bloom filter. may_overlap() tells in a few ns
-// whether another range may overlap one of them: "no" is certain, "maybe" is not. Of very many
-// short ranges, nearly all get a certain "no".
+// whether another range may overlap one of them: "no" is certain, "maybe" is not. For nearly all of
+// very many short ranges the answer is "no".
 //
 // 8 KiB: the indexes up to the highest of the few ranges are divided into 65,536 equal parts, with
 // one bit for each part, which is set if one of the ranges overlaps the part. Nothing blocks or

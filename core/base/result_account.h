@@ -1,5 +1,5 @@
-// The account of the memory that results take, or of what is kept about failed jobs: of one user,
-// or of all.
+// The account of the memory that results, or the records of failed jobs, take: those of one user,
+// or of all users.
 #pragma once
 
 #include <atomic>
@@ -12,9 +12,9 @@
 
 namespace locksley {
 
-// How many blocks of the memory of all logs the logs of one user's running jobs occupy: the
-// counters of one user for LogBudget (core/lane/job_log.h), which alone changes and reads them. All
-// logs of a user charge the same budget.
+// How many log blocks the running jobs of one user occupy: one user's counters for LogBudget
+// (core/lane/job_log.h), which alone changes and reads them. All logs of a user charge the same
+// budget.
 //
 // A member of the user's ResultAccount, or of the budget. Any thread. All operations are seq_cst,
 // and no other data depends on them.
@@ -26,18 +26,18 @@ struct LogUse {
 // Counts the bytes of results that are in memory, with a limit. Accounts form a tree: what is
 // charged to an account is charged to its parent as well (a user's account lies below that of all).
 // A lane starts no more jobs of batches whose account is full, and executors end their turns with
-// them: so a job that runs when the limit is reached may finish, and none begins.
+// these batches. So a job that runs when the limit is reached may finish, but no job begins.
 //
-// An account is full if its bytes have reached its limit. It is also full if its parent is and it
-// has more than its `spare` bytes: where others have filled the memory of all, a user with little
-// in use goes on, as far as the spare bytes reach.
+// An account is full if its bytes have reached its limit. It is also full if its parent is full and
+// it has more than its `spare` bytes. So when others have filled the memory of all, a user with
+// little in use can still use its spare bytes.
 //
 // Owned by the program; outlives all batches and lanes that refer to it. Any thread may call
 // everything but on_change(). Nothing blocks or fails. charge() and refund() are one atomic
 // addition for each level of the tree.
 //
-// What is kept about failed jobs (BatchOptions::failures) has an account of the same kind, for
-// which no job waits: where that is full, a batch keeps less about its failures.
+// Records of failed jobs (BatchOptions::failures) have an account of the same kind. No job waits
+// for it: when it is full, a batch keeps less about its failures.
 class ResultAccount {
  public:
   static constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();

@@ -39,10 +39,10 @@ class FairCompetitor {
  public:
   using Level = FairLevel<Node>;
 
-  // Weight, executors and usage are those of the whole competitor. All else is what a single node
-  // would have if it were charged for all turns: its key, slack, entry, turn and remainder, and
-  // what is pending. While exactly one part is active they are out of date, and that part has the
-  // current values (update_key()).
+  // Weight, executors and usage are those of the whole competitor. All other members are those of a
+  // single node that is charged for all turns: its key, slack, entry, turn, remainder and pending
+  // charges. While exactly one part is active they are out of date, and that part has the current
+  // values (update_key()).
   FairNode fair LOCKSLEY_GUARDED_BY(kFairNodes);
   std::vector<std::unique_ptr<Part>> parts LOCKSLEY_GUARDED_BY(kFairNodes);
 
@@ -86,8 +86,8 @@ class FairCompetitor {
     if (active_ > 1) charge_others(part, 0);
     return {.turn = clock_of(part).turns};
   }
-  // A turn of `part` is over. What it used replaces the charge: `service` at its own level, and
-  // `shared` at the others. The caller then calls set_ready().
+  // A turn of `part` is over. The service that it used replaces the charge: `service` at its own
+  // level, and `shared` at the others. The caller then calls set_ready().
   void settle(Part& part, const FairCharge& charged, std::int64_t service, std::int64_t shared)
       LOCKSLEY_REQUIRES(kFairNodes) {
     part.home().settle(part, charged.amount, charged.turn < part.fair.entry, service);
@@ -130,7 +130,7 @@ class FairCompetitor {
       clock.set_weight(part->fair, weight);
     }
   }
-  // What `part` has received at its level no longer counts.
+  // The service that `part` has received at its level no longer counts.
   void start_anew(Part& part) LOCKSLEY_REQUIRES(kFairNodes) {
     part.home().start_anew(part);
     part.own.shifts = part.home().shifts();
@@ -331,8 +331,8 @@ class FairCompetitor {
     limit_others(part, turn, turn);
   }
 
-  // After a turn of `part` was charged `turn` in all, and `most` of that just now. Moves every
-  // other active part back until it is at most `turn` ahead of the competitor, but by no more than
+  // After a turn of `part` was charged `turn` in all, `most` of which just now. Moves every other
+  // active part back until it is at most `turn` ahead of the competitor, but by no more than
   // `most`. Otherwise, where levels were shifted, a part would be charged for time that no node of
   // its level could have received.
   void limit_others(Part& part, VirtualTime turn, VirtualTime most) LOCKSLEY_REQUIRES(kFairNodes) {

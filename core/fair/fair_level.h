@@ -58,17 +58,17 @@ class FairLevel {
   // The start of top(), on the clock.
   VirtualTime top_time() const LOCKSLEY_REQUIRES(kFairNodes) { return time_of(top().fair.key); }
   // Where the clock moves when a node of this level is served, and no other level of the clock has
-  // ready nodes: to the least start. If one node alone is ready, nothing tells whether it was
-  // charged too much for its turns in progress. A newcomer must not wait until the node has used
-  // what settlements give back, so the clock does not count these charges.
+  // ready nodes: to the least start. If only one node is ready, it may have been charged too much
+  // for its turns in progress. Settlements give back the excess later, and a newcomer must not wait
+  // for that, so the clock does not count these charges.
   VirtualTime time_to_pass() const LOCKSLEY_REQUIRES(kFairNodes) {
     const FairNode& fair = top().fair;
     return time_of(fair.has_pending() && has_one() ? fair.settled_key() : fair.key);
   }
   // The value to which the clock moves, but not past the least start of all ready nodes, after a
   // turn of `node` that used `service` was settled and the node is not ready: the start of that
-  // turn if only settled turns had been charged. So the clock counts later what time_to_pass() left
-  // out.
+  // turn if only settled turns had been charged. So the clock now counts the charges that
+  // time_to_pass() left out.
   VirtualTime settled_start(const Node& node, std::int64_t service) const LOCKSLEY_REQUIRES(kFairNodes) {
     return time_of(node.fair.settled_key() - charge_of(node.fair, service));
   }
@@ -133,7 +133,7 @@ class FairLevel {
     move(fair, by, has_reentered);
     (has_reentered ? fair.pending_before : fair.pending) += by;
   }
-  // What a turn was charged, or has used in place of that, changes by `by`. `has_reentered` as in
+  // The charge of a turn, or the service that replaced it, changes by `by`. `has_reentered` as in
   // settle().
   static void move(FairNode& fair, VirtualTime by, bool has_reentered) LOCKSLEY_REQUIRES(kFairNodes) {
     if (!has_reentered) [[likely]] {
@@ -180,8 +180,8 @@ class FairLevel {
   }
 
   // The clock has advanced by `by` while no node of this level could be served. If the first node
-  // is behind the clock now, all nodes move on together until it is not, by at most `by`. So they
-  // keep their order and distances, and have earned nothing by waiting.
+  // is behind the clock now, all nodes move on together until the first has caught up, by at most
+  // `by`. So they keep their order and distances, and earn nothing by waiting.
   void follow(VirtualTime by) LOCKSLEY_REQUIRES(kFairNodes) {
     if (empty()) return;
     const VirtualTime behind = std::min(clock_.now - top_time(), by);
@@ -189,8 +189,8 @@ class FairLevel {
     offset_ += behind;
     ++shifts_;
   }
-  // Lowers the starts of all nodes together by `by`, but the first start not below the clock.
-  // Returns by how much.
+  // Lowers the starts of all nodes together by `by`, or by less, so that the first start stays at
+  // or above the clock. Returns by how much.
   VirtualTime move_back(VirtualTime by) LOCKSLEY_REQUIRES(kFairNodes) {
     const VirtualTime moved = empty() ? by : std::min(by, top_time() - clock_.now);
     if (moved <= 0) return 0;
@@ -207,14 +207,15 @@ class FairLevel {
     forgiven_ = std::min(VirtualTime{kMostService}, forgiven_ + move_back(by));
     forgiven_at_ = now;
   }
-  // A turn that began at `began` has ended. How far the first node is behind the clock, at most by
-  // what was forgiven and not restored; 0 if nothing was forgiven since the turn began.
+  // A turn that began at `began` has ended. How far the first node is behind the clock, but no more
+  // than the lead that was forgiven and not restored; 0 if nothing was forgiven since the turn
+  // began.
   VirtualTime wrongly_forgiven(Nanoseconds began) const LOCKSLEY_REQUIRES(kFairNodes) {
     if (forgiven_at_ < began || empty()) return 0;
     return std::clamp(clock_.now - top_time(), VirtualTime{0}, forgiven_);
   }
-  // Moves all nodes on by `by`, at most by what was forgiven; not at all if nothing was since
-  // `began`.
+  // Moves all nodes on by `by`, but no more than the forgiven lead; not at all if no lead was
+  // forgiven since `began`.
   void restore_lead(VirtualTime by, Nanoseconds began) LOCKSLEY_REQUIRES(kFairNodes) {
     if (forgiven_at_ < began || forgiven_ == 0) return;
     const VirtualTime moved = std::min(by, forgiven_);
@@ -244,8 +245,8 @@ class FairLevel {
   // it. Modulo 2^64: adding -n takes n away.
   void change_weight(std::uint64_t by) { active_weight_ += by; }
 
-  // Whatever the node has received, it is neither ahead of the virtual time nor behind it from now
-  // on. Of its turns in progress, only the time beyond their charges counts.
+  // From now on, the node is neither ahead of the virtual time nor behind it, whatever service it
+  // has received. Of its turns in progress, only the time beyond their charges counts.
   void start_anew(Node& node) LOCKSLEY_REQUIRES(kFairNodes) {
     FairNode& fair = node.fair;
     fair.key = now();

@@ -1,5 +1,5 @@
 // What a level of fair queueing consists of: its nodes, the order in which they are served, and the
-// clock that counts the service of all that compete.
+// clock that counts the service of all competitors.
 #pragma once
 
 #include <algorithm>
@@ -47,12 +47,12 @@ struct FairNode {
   bool competes = false;
 
   bool is_ready() const { return place != kNotInHeap; }
-  // What settlements may take off the key counts up to here (18 years), so that the clock does not
-  // stay so far behind the key that differences overflow.
+  // At most so much (18 years) of the charges that settlements may take off the key counts.
+  // Otherwise the clock could stay so far behind the key that differences overflow.
   static constexpr VirtualTime kMostPending = VirtualTime{1} << 59;
   // The key if its turns in progress used no time: the least to which settlements may bring it.
   VirtualTime settled_key() const {
-    // Of the charges from before its entry, no more than its slack counts: see FairLevel::move().
+    // The charges from before its entry count only up to its slack: see FairLevel::move().
     const VirtualTime before = std::min(std::max<VirtualTime>(0, slack), pending_before);
     return key - std::min(pending + before, kMostPending);
   }

@@ -134,7 +134,7 @@ class Usage {
 
  private:
   DecayingSum ended_;
-  DecayingSum begun_;  // 1 for each executor that has begun; its end takes out what remains of that
+  DecayingSum begun_;  // 1 for each executor that has begun; its end subtracts the remaining part
 };
 
 }  // namespace locksley

@@ -59,15 +59,15 @@ class FairRing {
     // leaves room for the sum of a few services of any size, and one worker needs 73 years to reach
     // it.
     VirtualTime set_back_at = VirtualTime{1} << 61;
-    // Tenants without queues are kept with their counters. If they are more than this many, the
-    // ring removes those that are not ahead of the virtual time, and they begin anew. The default
-    // is a guess: 2 MB.
+    // Tenants without queues are kept with their counters. If there are more than this many, the
+    // ring removes those that are not ahead of the virtual time; a removed tenant starts anew. The
+    // default is a guess: 2 MB.
     std::size_t most_idle_tenants = 4096;
     // A customer without queues is kept only while its key is ahead of the virtual time, or its
     // rate admits no start (IdleCustomers). If more than this many are kept, the tenant that has
-    // most of them loses some, in the order of IdleCustomers::limit(). A customer that was
-    // forgotten starts anew; its user gains nothing by that, since a customer with a new name does
-    // the same. The default is a guess: 3 MB.
+    // most of them loses some, in the order of IdleCustomers::limit(). A forgotten customer starts
+    // anew. Its user gains nothing by that: a customer with a new name starts anew, too. The
+    // default is a guess: 3 MB.
     std::size_t most_idle_customers = 4096;
   };
 
@@ -118,8 +118,8 @@ class FairRing {
   };
   // O(r log r) for r ranges of jobs, but not under the mutex.
   std::optional<TakenOut> take_out(RingQueue& queue, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
-  // Every queue leaves at once, whatever waits in it. For the end of the process, once all claims
-  // are settled. O(queues).
+  // Every queue leaves at once, even with jobs that wait in it. For the end of the process, once
+  // all claims are settled. O(queues).
   void detach_all() LOCKSLEY_EXCLUDES(mutex_);
 
   // ---- Turns ----
@@ -164,12 +164,11 @@ class FairRing {
   // no wait has ended.
   std::optional<Nanoseconds> end_waits(Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
   // Ends up to 64 back-offs before their time, for an owner of executors that has replaced the
-  // worker program which broke some of them. Those for want of payloads end, too: the next turn
-  // looks for the payloads, and may begin one again. True: no back-off is left.
+  // worker program which broke some of them. Back-offs of queues without payloads end, too: the
+  // next turn fetches the payloads, and may begin such a back-off again. True: no back-off is left.
   bool end_backoffs(Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
-  // Payloads of the queue can be read now that could not be read before: its back-off for want of
-  // payloads ends. A turn that began before `now` may have looked for them too early: it begins no
-  // such back-off any more.
+  // Missing payloads of the queue can be read now: its back-off for lack of payloads ends. A turn
+  // that began before `now` may have fetched too early: it begins no such back-off any more.
   void payloads_arrived(RingQueue& queue, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
   // True once after a wait has begun that ends before all others. Takes no mutex: one load while it
   // is false.
@@ -257,7 +256,8 @@ class FairRing {
   GroupStandings standings_ LOCKSLEY_GUARDED_BY(mutex_){book_, gates_, clocks_, waits_, turns_};
   TurnCosts costs_ LOCKSLEY_GUARDED_BY(mutex_);
   RingJobs jobs_ LOCKSLEY_GUARDED_BY(mutex_);
-  // The list of the walks in progress. leave() moves those on that stand at the queue that leaves.
+  // The list of the walks in progress. If a queue leaves at which a walk stands, leave() moves that
+  // walk on.
   StartAnewWalk* walks_ LOCKSLEY_GUARDED_BY(mutex_) = nullptr;
 };
 

@@ -34,9 +34,9 @@ class FairRing::Gates {
   // GateOptions::largest_claim, for later claims.
   void set_largest_claim(GateId gate, std::uint64_t most);
   // GateOptions::start_cost. With another value, all queues of the gate and all groups there start
-  // anew, none ahead of another: what a start has cost before has nothing to do with what it costs
-  // now. O(queues), in several parts: the call takes the mutex once for each, and sleeps in between
-  // (StartAnewWalk::go_on()). With 100,000 queues it takes some 0.1 s.
+  // anew, none ahead of another, because charges at the old start cost cannot be compared with
+  // charges at the new one. O(queues), in several parts: the call takes the mutex once for each,
+  // and sleeps in between (StartAnewWalk::go_on()). With 100,000 queues it takes some 0.1 s.
   void set_start_cost(GateId gate, Nanoseconds start_cost);
 
  private:
@@ -50,12 +50,12 @@ class FairRing::Gates {
 };
 
 // A walk over the ring that lets all queues of a gate, and all groups there, start anew
-// (FairLevel::start_anew()), some of them in each part. Each node does so by itself: the walk may
-// come to it at any time, and more than once. One that comes to the ring meanwhile starts at the
-// virtual time in any case.
+// (FairLevel::start_anew()), some of them in each part. Each node starts anew independently of the
+// others: the walk may reach it at any time, and more than once. A node that joins the ring
+// meanwhile starts at the virtual time anyway.
 //
-// One thread's, which may use the ring between the parts; the ring outlives it. Others may use the
-// ring at any time, also for walks. go_on() takes the ring's mutex once.
+// Used by one thread, which may use the ring between the parts; the ring outlives it. Other threads
+// may use the ring at any time, also for walks. go_on() takes the ring's mutex once.
 class FairRing::StartAnewWalk {
  public:
   static constexpr std::size_t kAtOnce = 512;  // nodes: some 0.1 ms
@@ -65,7 +65,7 @@ class FairRing::StartAnewWalk {
   StartAnewWalk(const StartAnewWalk&) = delete;
   StartAnewWalk& operator=(const StartAnewWalk&) = delete;
 
-  // Comes to kAtOnce nodes at most. True: it came to all.
+  // Visits at most kAtOnce nodes. True: all have been visited.
   bool go_on() LOCKSLEY_EXCLUDES(ring_.mutex_);
 
  private:

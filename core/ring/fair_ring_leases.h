@@ -34,9 +34,9 @@ class FairRing::Leases {
   [[nodiscard]] std::vector<IndexRange> give_back(RingQueue& queue, std::span<const IndexRange> ranges,
                                                   std::uint64_t unused_starts, Nanoseconds now);
   // Begins a turn of `width` executors with those of the jobs `wanted` that wait in the queue, in
-  // every state of the queue. As with join(), nothing is charged in advance. None: the queue has
-  // none of these jobs, as far as this looks: at the newest kMostSearched ranges that have gone
-  // back, and at the jobs from View::first_unclaimed() on; or another ring has the queue.
+  // every state of the queue. As with join(), nothing is charged in advance. Searches only the
+  // newest kMostSearched ranges that have gone back, and the jobs from View::first_unclaimed() on.
+  // None: the search found no job, or another ring has the queue.
   struct Reclaimed {
     Charge charged;
     std::vector<IndexRange> ranges;  // ascending

@@ -50,7 +50,7 @@ class FairRing::View {
       for (TenantView& tenant : page) visit(std::move(tenant));
     }
   }
-  // For tests: what summary() has, and the tenants, which it reads with for_each_tenant().
+  // For tests: the values of summary(), and the tenants, read with for_each_tenant().
   RingSnapshot snapshot(std::size_t deepest, Nanoseconds now) const;
   // For metrics: the ring without the tenants. `deepest`: of how many of the deepest queues to list
   // the depth. Visits at most 1,024 queues: where more queues than that have about the same depth
@@ -74,8 +74,8 @@ class FairRing::View {
   // Whether an executor holds jobs of the queue, or is about to. False stays false while the queue
   // is paused.
   bool has_claims(const RingQueue& queue) const;
-  // Whether all but the order of service admits one more remote executor: the state and the slots
-  // of the queue, its gate, and the limits and the accounts of its tenant and customer.
+  // Whether one more remote executor is admitted, apart from the order of service: the state and
+  // the slots of the queue, its gate, and the limits and the accounts of its tenant and customer.
   bool has_place(const RingQueue& queue) const;
   // Whether the job waits in the queue. O(ranges given back), up to 10,000: some 10 us. None: there
   // are more.

@@ -84,8 +84,8 @@ struct QueueView {
   std::uint64_t queued = 0;
   std::uint32_t executors = 0;
   // Queues that will be served before it if nothing changes; 0 unless it waits for a turn. Exact
-  // with one tenant that has one customer and at most 65,535 queues, else as good as the cost
-  // estimates or the sample.
+  // with one tenant that has one customer and at most 65,535 queues; otherwise its accuracy is that
+  // of the cost estimates or of the sample.
   std::uint64_t ahead = 0;
   double share = 0;        // the fraction of the lane that is due to it now; 0 if it has nothing that may run
   double received = 0;     // the fraction of the lane's service that it got recently (time constant 5 s)

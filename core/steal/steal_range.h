@@ -53,9 +53,9 @@ struct NoPayload {};
 //  3. So a swap that expects the non-empty (l, h) and succeeds finds the range in the very state
 //     that was read, whatever happened between: no ABA. It takes positions that no other thread can
 //     take. This gives "one taker"; the rest is about the payload.
-//  4. The owner writes payload and shift only when it knows that the pair is empty, by a swap of
-//     its own that made it so or that failed and told so; then it publishes. It does not write them
-//     again until the pair is empty again.
+//  4. The owner writes payload and shift only when it knows that the pair is empty: its own swap
+//     emptied the pair, or failed and returned an empty pair. Then it publishes. It does not write
+//     them again until the pair is empty again.
 //  5. A thief loads low, then high, then payload and shift, then swaps. Suppose that the swap
 //     succeeds. Then low belongs to a certain range (2). The load of low is an acquire of the
 //     publication or of a swap after it, so the words it loads are those of this range or later
@@ -103,7 +103,7 @@ class StealRange {
   [[nodiscard]] Owner owner() { return Owner(*this); }
   [[nodiscard]] Thief thief() { return Thief(*this); }
 
-  // Hints, from any thread: they may be out of date when they return. But they do not overlook a
+  // Hints, from any thread: they may be out of date when they return. But they always see a
   // publication that came before the call in the order of sequentially consistent operations.
   std::uint64_t len() const;
   bool empty() const { return len() == 0; }

@@ -8,24 +8,24 @@
 
 namespace locksley {
 
-// Decides whether a thread that waits should look again and again for a while before it parks.
+// Decides whether a waiting thread should poll for a while before it parks.
 //
-// To park and be woken costs 10 to 60 us. Looking is faster where work comes sooner than that, as
-// with a client that sends one request after another; elsewhere it is a waste of processor time. So
-// a thread looks only while its waits turn out to be short. The model is the haltpoll governor of
-// the Linux kernel.
+// To park and be woken costs 10 to 60 us. Polling is faster if work comes sooner than that, as from
+// a client that sends one request after another; otherwise it wastes processor time. So a thread
+// polls only while its waits turn out to be short. The model is the haltpoll governor of the Linux
+// kernel.
 //
-// Looking is not free for others. The thread yields the processor after each poll. But on a machine
-// where as many threads want to run as there are processors, a thread that was woken may still wait
-// for the polling one, a time slice at worst. So a looker that had to wait for the processor itself
-// stops looking for kCrowdedFor.
+// Polling costs other threads time. The thread yields the processor after each poll. But if there
+// are as many runnable threads as processors, a woken thread may still wait for the polling one,
+// for a time slice at worst. So a polling thread that had to wait for the processor itself does not
+// poll for kCrowdedFor.
 //
 // A member of the thread that waits; that thread only. poll() takes about kLongest at most, and a
 // time slice of another thread more if the processors are busy. Nothing fails.
 class AdaptiveSpin {
  public:
-  // The longest look, and the longest wait that is worth one. A guess: about twice the cost of
-  // parking.
+  // The longest time to poll, and the longest wait that is worth polling for. A guess: about twice
+  // the cost of parking.
   static constexpr Nanoseconds kLongest = std::chrono::microseconds(100);
 
   // At the beginning of a wait. If `may`, calls `found` until it returns true, for as long as that
@@ -59,12 +59,13 @@ class AdaptiveSpin {
   }
 
  private:
-  // A budget of at most this is not halved but becomes 0: a shorter look finds little. A guess.
+  // A budget of at most this is not halved but becomes 0: polling for a shorter time finds little.
+  // A guess.
   static constexpr Nanoseconds kLeast = std::chrono::microseconds(20);
 
   // kCrowded: a yield that takes this long shows that a computing thread needs the processor: such
   // a thread keeps it for a time slice, 3 ms. Threads that serve a request or look for work return
-  // it within some 10 us. kCrowdedFor: how long the looker then stops looking.
+  // it within some 10 us. kCrowdedFor: for how long the thread then does not poll.
   static constexpr Nanoseconds kCrowded = std::chrono::milliseconds(1);
   static constexpr Nanoseconds kCrowdedFor = std::chrono::milliseconds(500);
 

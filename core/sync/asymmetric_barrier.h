@@ -8,8 +8,9 @@ namespace locksley {
 
 // Two threads each write one thing and then read what the other writes; at least one must see the
 // other's write. With two ordinary barriers both pay. Here the frequent side calls light(), which
-// stops only the compiler, and the rare side calls heavy(), by which the kernel makes every running
-// thread of the process pass a full barrier (membarrier(2), private expedited; 2.5 us measured).
+// is a barrier for the compiler only, and the rare side calls heavy(), by which the kernel makes
+// every running thread of the process pass a full barrier (membarrier(2), private expedited; 2.5 us
+// measured).
 //
 // Why it holds: let F write f, light(), read r; let R write r, heavy(), read f. During heavy() F's
 // thread passes a full barrier, either before its read of r, or after it. If before, the read comes
@@ -18,9 +19,8 @@ namespace locksley {
 // when it is switched.)
 //
 // One barrier of the kernel serves all callers that wait for one: a caller that gets the mutex, and
-// finds that another's barrier has begun and ended since its own call, returns. So however many
-// threads call heavy(), barriers run one at a time, and interrupt the other threads only that
-// often.
+// finds that another's barrier has begun and ended since its own call, returns. So barriers run one
+// at a time, however many threads call heavy(), and interrupt the other threads no more often.
 //
 // Where the kernel has no such call, light() does a locked operation on a line of the caller's own
 // instead, and heavy() another. ThreadSanitizer sees neither; what they order here are atomics,

@@ -18,7 +18,7 @@ namespace locksley {
 // something to run), parked or a helper: parked inside a wait for its sub-jobs, until they have
 // ended or there is a task of its batch. At most half of the workers begin to search at a time;
 // woken workers search as well. A thread that publishes work wakes no worker while one searches:
-// the searcher will find the work, or see it in its last look before it parks (core/README.md has
+// the searcher will find the work, or see it in its last search before it parks (core/README.md has
 // the argument, in numbered steps). The states are those of tokio's idle set
 // (tokio/src/runtime/scheduler/multi_thread/idle.rs), and helpers. Programs use Idle, below.
 //
@@ -73,14 +73,14 @@ class BasicIdle {
   // active -> searching. False, and no change, if enough others search already: then the worker
   // parks.
   bool try_search();
-  // Whether the calling searcher is the only one. Then it may go on looking for a while.
+  // Whether the calling searcher is the only one. Then it may go on searching for a while.
   bool is_sole_searcher() const { return searching(state_.load()) == 1; }
-  // searching -> active, having found something. True if the caller was the last searcher: it must
-  // then check whether there is more work, and notify() if so, because the publisher relied on the
-  // searcher.
+  // searching -> active: the worker has found work. True if the caller was the last searcher: it
+  // must then check whether there is more work, and notify() if so, because the publisher relied on
+  // the searcher.
   bool end_search();
-  // searching or active -> parked. The caller must then look for work once more, and park only if
-  // there is none; before that look, it passes the heavy barrier if any worker's job has spawned
+  // searching or active -> parked. The caller must then search for work once more, and park only if
+  // there is none; before that search, it passes the heavy barrier if any worker's job has spawned
   // (Spawner::has_spawned()).
   enum class From : bool { kActive, kSearching };
   void enter_park(Sleeper& sleeper, From from);
@@ -91,7 +91,7 @@ class BasicIdle {
   // so; but the token may have been left from an earlier wait.
   void return_from_park(Sleeper& sleeper);
 
-  // active -> helper of `batch`, and back. The caller looks once more in between, as above, and
+  // active -> helper of `batch`, and back. The caller searches once more in between, as above, and
   // calls leave_help() whether it was woken or not. True: it was woken for a task, and no other
   // helper was.
   void enter_help(Sleeper& sleeper, const void* batch);

@@ -64,7 +64,7 @@ class BasicParker {
   static std::chrono::steady_clock::time_point deadline_after(std::chrono::nanoseconds timeout);
 
   // Written by the parking thread and those that unpark it; read by both and, as a futex, by the
-  // kernel. A thread that takes kToken out sees what was written before it was put in.
+  // kernel. A thread that takes kToken sees all writes from before the token was given.
   alignas(kCacheLine) typename Atomics::futex state_{kEmpty};
 };
 

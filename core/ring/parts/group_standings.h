@@ -27,7 +27,8 @@ namespace locksley {
 // Applies the limits of groups: caps in slots, rates, and accounts of results. After a change it
 // brings a seat, its group and all above it up to date: whether they are ready on their levels,
 // whether they compete, whether they wait for their rate, and whether their gate has queues that
-// wait. It also says what a turn does to groups with limits, and to the tenant of a customer.
+// wait. It also applies the effects of a turn to groups with limits, and to the tenant of a
+// customer.
 //
 // A member of the ring, guarded by its mutex. Borrows the other parts that its constructor takes.
 // Costs as with FairRing. Nothing blocks; only allocation fails.
@@ -58,7 +59,7 @@ class GroupStandings {
   // Counts `by` more queues like this one in the group and in its tenant; modulo 2^64.
   static void change_queues(RingGroup& group, const RingQueue& queue, std::uint64_t by)
       LOCKSLEY_REQUIRES(kFairNodes);
-  // The group has no queues any more, and the tenant perhaps none either.
+  // The group's last queue has left; perhaps it was the tenant's last one, too.
   void rest(RingGroup& group) LOCKSLEY_REQUIRES(kFairNodes);
   // Customers become the members of a tenant whose members were queues; the queues become those of
   // customer "". Returns the tenant, which is another object now.

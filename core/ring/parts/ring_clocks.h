@@ -55,7 +55,7 @@ class RingClocks {
     if (!is_alone(seat)) [[unlikely]]
       follow(seat.group, by);
   }
-  // One of the members of its group is served: pass() to the least start of those that could be.
+  // A member of its group is served: pass() to the least start of the members that could be served.
   void pass_to_least(RingSeat& seat) const LOCKSLEY_REQUIRES(kFairNodes) {
     pass(seat, is_alone(seat) ? time_to_pass(seat.level) : least_to_pass(seat.group));
   }
@@ -82,7 +82,8 @@ class RingClocks {
 
   // ---- Large times are set back ----
 
-  // Whether a key or a clock of the turn that the queue of `seat` has begun is that large.
+  // Whether a key or a clock of the turn that the queue of `seat` has begun has reached
+  // `set_back_at`.
   bool is_far(const RingSeat& seat, const RingQueue& queue) const LOCKSLEY_REQUIRES(kFairNodes) {
     const RingSeat& top = seat.parent == nullptr ? seat : *seat.parent;
     return std::max(std::max(clock_.now, top.fair.key), std::max(seat.group.clock.now, queue.fair.key)) >=

@@ -14,8 +14,8 @@
 namespace locksley {
 
 // Changes which jobs of a queue wait and how many are claimed, and keeps the sums of both: of the
-// ring, of groups and of gates. It decides nothing: whether a queue is ready after a change is the
-// ring's business, which updates the order of service.
+// ring, of groups and of gates. It decides nothing: the ring determines whether a queue is ready
+// after a change, and updates the order of service.
 //
 // A member of the ring, guarded by its mutex; each queue is attached. O(1), or as QueuedJobs says.
 // Nothing blocks; allocation may fail.

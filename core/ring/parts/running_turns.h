@@ -13,8 +13,8 @@
 
 namespace locksley {
 
-// Counts the executors of turns: at their queue, its groups, its gate, and in the ring; and what
-// all of these received (Usage). Knows nothing of charges, which are of the levels.
+// Counts the executors of turns: at their queue, its groups, its gate, and in the ring; and the
+// service that each of these received (Usage). Knows nothing of charges, which the levels keep.
 //
 // A member of the ring, guarded by its mutex. Borrows the gates, which open and close with their
 // executors. O(1). Nothing blocks or fails.

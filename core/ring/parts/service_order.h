@@ -19,7 +19,8 @@ namespace locksley {
 
 // The order in which the queues of a ring are served: by the least start, of the tenants first,
 // then of the customers of that tenant, then of the queues. A claim that may not serve all gates
-// takes the least within its reach; what those within reach run ahead by is limited.
+// takes the least start within its reach; the queues within its reach may run ahead of the others
+// only by a limited amount.
 //
 // A member of the ring, guarded by its mutex. Borrows the gates and the clocks. O(gates where
 // queues wait). Nothing blocks or fails.
@@ -91,15 +92,15 @@ class ServiceOrder {
   bool has_forgiven_since(Nanoseconds began) const LOCKSLEY_REQUIRES(kFairNodes) {
     return began <= leads_forgiven_at_;
   }
-  // A turn of the queue was settled that used `service`. Where it was charged more, and
-  // limit_leads() forgave that, takes back what would be a credit (FairLevel::restore_lead()).
+  // A turn of the queue was settled that used `service`. If it was charged more, and limit_leads()
+  // forgave the excess, takes back the part that would be a credit (FairLevel::restore_lead()).
   void restore_leads(const RingQueue& queue, const Charge& charged, std::int64_t service) const
       LOCKSLEY_REQUIRES(kFairNodes);
 
  private:
   // The one with the least start of the first seats of all open gates; null: none.
   RingSeat* first_seat(const Choice& choice, Look& look) const LOCKSLEY_REQUIRES(kFairNodes);
-  // Null: nothing that the filter admits.
+  // Null: the filter admits none.
   static RingNode* first_on(const RingLevel& level, ClaimFilter filter) LOCKSLEY_REQUIRES(kFairNodes) {
     if (filter == ClaimFilter::kAny) return &level.top();
     return level.has_brief() ? &level.top_brief() : nullptr;
@@ -120,7 +121,7 @@ class ServiceOrder {
 
   const RingGates& gates_;
   const RingClocks& clocks_;
-  // When limit_leads() last moved levels back: turns that began later are not concerned.
+  // When limit_leads() last moved levels back; it has no effect on turns that began later.
   Nanoseconds leads_forgiven_at_ LOCKSLEY_GUARDED_BY(kFairNodes){-1};
 };
 

@@ -23,7 +23,7 @@ namespace locksley {
 
 // Owns the tenants, by name, and through them their customers. Keeps those that have no queues for
 // a while (FairRing::Options::most_idle_tenants, most_idle_customers), and forgets them then. Knows
-// which limits each has, and does not apply them: GroupStandings does.
+// the limits of each; GroupStandings applies them.
 //
 // A member of the ring, guarded by its mutex. Borrows the clock of the tenants. Only allocation
 // fails. O(log(tenants) + log(customers)), unless the call says otherwise.
@@ -62,7 +62,7 @@ class TenantBook {
 
   // ---- They come ----
 
-  // A group that is about to get a queue. It does not wait to be forgotten any more.
+  // A group that is about to get a queue, and therefore cannot be forgotten now.
   struct Entered {
     RingGroup& group;
     bool is_new;  // the caller sets its limits

@@ -1,4 +1,4 @@
-// What a turn is expected to cost, how many jobs it takes, and how the service that it used counts.
+// The expected cost of a turn, the number of jobs that it takes, and how its service counts.
 #pragma once
 
 #include <algorithm>
@@ -105,8 +105,8 @@ class TurnCosts {
                                                                 : kLongest};
   }
   static void note_first_turn(RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes);
-  // What the first jobs of earlier queues of its kind have cost: of its customer's queues at its
-  // gate, or else of its tenant's. For a queue without a measured cost.
+  // For a queue without a measured cost: the cost of the first jobs of earlier queues of its kind,
+  // those of its customer at its gate, or else those of its tenant.
   static const FirstCosts& first_costs_of(const RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
     const RingSeat& seat = *queue.seat_;
     const bool is_known = seat.parent == nullptr || seat.first_costs.mean(queue.kind_) > 0;

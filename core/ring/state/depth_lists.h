@@ -12,9 +12,9 @@
 
 namespace locksley {
 
-// Lists of queues of about the same depth: class c has those with 2^(c-1) <= jobs < 2^c. Class 0
-// has nothing queued, and is in no list. A member of the ring, guarded by its mutex. update() is
-// O(1); nothing fails.
+// Lists of queues of about the same depth: class c has those with 2^(c-1) <= jobs < 2^c. Queues of
+// class 0 have no jobs queued, and are in no list. A member of the ring, guarded by its mutex.
+// update() is O(1); nothing fails.
 class DepthLists {
  public:
   // After a change of the number of jobs queued.

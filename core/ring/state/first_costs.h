@@ -8,8 +8,8 @@
 
 namespace locksley {
 
-// What the first job that ended of each queue has cost, for each kind of jobs (QueueOptions::kind).
-// The jobs of a new queue are expected to cost the same until one of them has ended.
+// The cost of the first job that ended in each queue, by kind of jobs (QueueOptions::kind). The
+// jobs of a new queue are expected to cost as much until one of them has ended.
 //
 // A member of RingSeat, and guarded as it is. O(kinds), which are few: the handlers at one gate.
 // Only allocation fails.

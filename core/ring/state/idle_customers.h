@@ -11,10 +11,10 @@
 
 namespace locksley {
 
-// A customer without queues is kept as long as it would be served earlier if it were forgotten:
-// while its key is ahead of the virtual time, or its rate admits no start. If too many are kept,
-// the tenant that has most of them loses one. So a tenant with very many customers does not erase
-// the debts of another tenant's customers.
+// A customer without queues is kept while it would gain by being forgotten: while its key is ahead
+// of the virtual time, or its rate admits no start. If too many are kept, the tenant that has most
+// of them loses one. So a tenant with very many customers does not erase the debts of another
+// tenant's customers.
 //
 // A member of the ring, which owns the customers in RingCustomers::by_name; guarded by its mutex.
 // O(log customers + log tenants) for each customer that comes, leaves or is forgotten. Only
@@ -38,8 +38,8 @@ class IdleCustomers {
     change_count(*customer.tenant, -std::size_t{1});
   }
   // Forgets customers of the tenant whose state equals that of a new customer, but at most kAtOnce:
-  // very many may become so at the same moment. Later calls forget the others. Once the tenant has
-  // no customers, its members are queues again.
+  // very many may reach that state at the same moment. Later calls forget the others. Once the
+  // tenant has no customers, its members are queues again.
   static constexpr int kAtOnce = 32;  // guess: some 20 us with the mutex
   void forget_settled(RingGroup& tenant, Nanoseconds now) LOCKSLEY_REQUIRES(kFairNodes);
   // Forgets customers, of whatever tenants, until they are no more than `most`. Of each tenant

@@ -44,8 +44,8 @@ class JobCost {
       mean_ = cost;
       return true;
     }
-    // Of few jobs, much of the time is the claim's own: a remote worker's round trip. So a claim of
-    // many more jobs than the one before is the better measurement.
+    // With few jobs, much of the time is overhead of the claim, such as a remote worker's round
+    // trip. So a claim of many more jobs than the one before is the better measurement.
     const double gain = before == 0 ? kGain : std::max(kGain, 1 - before / count);
     mean_ += (cost - mean_) * gain;
     return false;
@@ -53,8 +53,8 @@ class JobCost {
 
   // A claim is at most so many times as large as the claim before. So one wrong measurement (a step
   // of the clock, a first job that was cached) cannot make a claim take a whole batch, and a few
-  // claims reach the right size: 1,000 jobs in five claims. A lease to another machine costs as
-  // much as many short jobs, and may be cut while it runs, so it grows faster.
+  // claims reach the right size: 1,000 jobs in five claims. Leases to other machines grow faster,
+  // since one costs as much as many short jobs, and can be shortened while it runs.
   static constexpr std::uint64_t kGrowth = 4;
   static constexpr std::uint64_t kLeaseGrowth = 16;
 

@@ -35,7 +35,7 @@ class QueuedJobs {
     end_ += n;
     size_ += n;
   }
-  // These indexes: end() or higher ones; or indexes that were added before and do not wait.
+  // These indexes are new (end() or higher), or were added before and do not wait.
   void add(IndexRange range);
   // These indexes, which were taken, wait again. They join the tail if they end where it begins.
   void give_back(IndexRange range) {
@@ -85,8 +85,7 @@ class QueuedJobs {
 
   // Takes the indexes of the tail from `from` on. They are as if they had never been added.
   IndexRange withdraw(std::uint64_t from);
-  // Takes all, in no order. O(1), but once ranges have been added since queue_again(): then perhaps
-  // O(ranges).
+  // Takes all, in no order. O(1), or O(ranges) if ranges were added since the last queue_again().
   std::vector<IndexRange> take_all();
   // Takes those that `wanted` has, of the tail and of the last `most` ranges. Ascending. O(most),
   // and O(n log n) in the ranges taken.

@@ -37,8 +37,8 @@ class ReadyHints {
   //   - a group is no longer at its limit: its rate admits a start, its limits have changed, or its
   //     results have room (Groups::reopen_tenants());
   //   - the program has opened a gate.
-  // If the number has changed, a newcomer waits, and an executor should end its turn early. Its
-  // batch loses nothing by that, since it is charged for the time that the turn took.
+  // If the number has changed, a newcomer waits, and an executor should end its turn early. The
+  // executor's batch loses nothing, since it is charged only for the time that the turn took.
   std::uint64_t arrivals() const {
     // [ring-arrivals] relaxed: a stale value ends a turn one job later.
     return arrivals_.load(std::memory_order_relaxed);

@@ -75,7 +75,7 @@ struct GateOptions {
 // ring's mutex (core/ring/state/ring_lock.h). Nothing blocks or fails.
 struct RingGate {
   // kIdle: no queue waits. kOpen: queues wait, and an executor may claim. kClosed: queues wait, and
-  // none may.
+  // no executor may claim.
   enum class Standing : std::uint8_t { kIdle, kOpen, kClosed };
 
   RingGate(GateId number, FairClock& clock, const GateOptions& given)

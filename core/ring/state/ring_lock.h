@@ -1,4 +1,4 @@
-// How clang checks that what belongs to a ring is touched only under that ring's mutex.
+// How clang checks that the state of a ring is used only under that ring's mutex.
 #pragma once
 
 #include "core/fair/fair_nodes.h"
@@ -12,10 +12,10 @@ namespace locksley {
 //
 // These are guarded by kFairNodes, and not by a mutex that they name, since a queue moves to
 // another ring by Lane::hand_over(). Only a RingLock acquires kFairNodes, together with a ring's
-// mutex. So clang checks that a ring's mutex is held. That it is the right ring's, clang cannot
-// check. It follows from two rules: a thread holds at most one ring's mutex at a time, and callers
-// pass a queue only to the ring that it is attached to (a Lane passes batches to its own ring
-// only). FairRing::Leases::reclaim() alone takes any queue, and touches only those of its own ring
+// mutex. So clang checks that some ring's mutex is held, but not that it is the mutex of the right
+// ring. Two rules ensure that: a thread holds at most one ring's mutex at a time, and callers pass
+// a queue only to the ring that it is attached to (a Lane passes batches to its own ring only).
+// FairRing::Leases::reclaim() alone takes any queue, and touches only those of its own ring
 // (RingQueue::ring_).
 class LOCKSLEY_SCOPED_CAPABILITY RingLock {
  public:

@@ -89,7 +89,7 @@ class RingQueue final : public RingNode {
   Nanoseconds backoff_end_ LOCKSLEY_GUARDED_BY(kFairNodes){};
   Backoff backoff_ LOCKSLEY_GUARDED_BY(kFairNodes) = Backoff::kNone;  // why
   std::uint16_t capped_ LOCKSLEY_GUARDED_BY(kFairNodes) = 0;          // Charge::kCapped, if slots_ is not 0
-  // The last FairRing::payloads_arrived(), in milliseconds, modulo 2^32: only how long ago it was
+  // The last FairRing::payloads_arrived(), in milliseconds, modulo 2^32: only the time since then
   // counts.
   std::uint32_t payloads_arrived_ms_ LOCKSLEY_GUARDED_BY(kFairNodes) = 0;
   std::uint8_t depth_class_ LOCKSLEY_GUARDED_BY(kFairNodes) = 0;  // of DepthLists

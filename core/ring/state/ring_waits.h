@@ -76,8 +76,8 @@ class RingWaits {
 
   // ---- The timer ----
 
-  // When the next wait ends; none: nothing waits. The caller tells the owner of the executors: for
-  // has_new(), only a wait that ends earlier counts from now on.
+  // When the next wait ends; none: nothing waits. The caller passes the result to the owner of the
+  // executors; from now on, only a wait that ends earlier counts for has_new().
   std::optional<Nanoseconds> next() LOCKSLEY_REQUIRES(kFairNodes) {
     Nanoseconds next = kNone;
     if (!backoffs_.empty()) next = backoffs_.begin()->first;
@@ -100,10 +100,10 @@ class RingWaits {
 
   std::set<std::pair<Nanoseconds, RingQueue*>> backoffs_ LOCKSLEY_GUARDED_BY(kFairNodes);
   IndexedHeap<RingGroup, Nanoseconds, &wait_place_of> rates_ LOCKSLEY_GUARDED_BY(kFairNodes);
-  // The earliest end that the owner of the executors knows, or is about to be told.
+  // The earliest end that the owner of the executors knows, or is about to receive.
   Nanoseconds told_ LOCKSLEY_GUARDED_BY(kFairNodes) = kNone;
 
-  // Written under the mutex; cleared by the thread that is about to tell the owner of the
+  // Written under the mutex; cleared by the thread that is about to notify the owner of the
   // executors.
   std::atomic<bool> is_new_{false};
 };

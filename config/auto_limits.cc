@@ -16,13 +16,13 @@ void derive(Limit& limit, std::uint64_t value, Bytes most) {
 }
 
 void derive_half(Limit& limit, std::uint64_t of_all) {
-  // Half of one is one: a limit of 0 would be none.
+  // Half of 1 is 1, since 0 would mean no limit.
   if (limit.is_auto) limit.count = of_all - of_all / 2;
 }
 
-// The I/O thread, and network threads: a quarter of the processors leaves the most to the workers,
-// and four move more than one I/O thread can execute (daemon/network/README.md, "What it costs and
-// saves").
+// The I/O thread, and network threads: a quarter of the processors leaves most of them to the
+// workers, and four network threads move more than one I/O thread can execute
+// (daemon/network/README.md, "What it costs and saves").
 std::uint64_t threads_for(std::uint32_t processors) {
   return processors <= 4 ? 1 : 1 + std::min<std::uint64_t>(processors / 4, 4);
 }

@@ -6,7 +6,7 @@
 
 namespace locksley::config {
 
-// What the limits that are `auto` follow from.
+// The resources from which the `auto` limits are computed.
 struct Machine {
   Bytes memory;                  // that the process may use
   Bytes disk;                    // that the store may use; 0: unknown, so store.max_bytes limits nothing
@@ -21,12 +21,12 @@ struct Machine {
 //   limits.client_memory      an eighth of the memory, at most 2 GiB
 //   store.max_bytes           three quarters of the disk
 //   listen.threads            1 on up to four processors; beyond, one more for each four, up to 5
-//   users.NAME.*              half of the limit of all; 0, which means no limit, if that has none. The daemon
+//   users.NAME.* half of the limit of all users; 0 (no limit) if that has none. The daemon
 //                             lets such a user hold no more than is left to others
 //
-// Together they leave three eighths of the memory to commands that are still arriving
-// (limits.max_queued_bytes once more), the store, the handlers and the system. The same machine and
-// the same configuration always give the same values.
+// Together they leave three eighths of the memory to commands that are still arriving (as much as
+// limits.max_queued_bytes again), the store, the handlers and the system. The same machine and the
+// same configuration always give the same values.
 void derive_limits(Config& config, const Machine& machine);
 // Whether users whose limits are `auto` have the same ones in both configurations, for which
 // derive_limits() was called.

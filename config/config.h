@@ -31,8 +31,8 @@ struct Tls {
   bool operator==(const Tls&) const = default;
 };
 
-// From where remote workers may connect without TLS: payloads and results can then be read on the
-// network.
+// From which addresses remote workers may connect without TLS. Others on the network can then read
+// payloads and results.
 enum class Plain {
   kOnThisMachine,
   kEverywhere,
@@ -107,7 +107,7 @@ struct Limits {
   std::uint64_t max_customers = 100'000;                    // of a user, that have settings of their own
   Limit max_queued_bytes = auto_limit(gibibytes(8).count);  // payloads in memory
   Limit max_result_bytes = auto_limit(gibibytes(4).count);  // results in memory
-  Limit max_record_bytes = auto_limit(gibibytes(2).count);  // what is known of batches besides these
+  Limit max_record_bytes = auto_limit(gibibytes(2).count);  // the other data about batches
   Duration idle_timeout{0};                                 // 0: no limit
   Duration login_timeout = std::chrono::seconds{10};        // for a connection's TLS handshake and password
   Duration open_timeout = std::chrono::hours{1};            // of an open batch without its client
@@ -129,11 +129,11 @@ enum class StoreEngine {
   kPostgresql,  // a server, which another daemon can take over
 };
 
-// What makes sure that a row of a server is not lost with one machine.
+// The protection of a server's rows against the loss of one machine.
 enum class Replication {
   kRequired,  // a synchronous standby: the daemon refuses a server without one
   kProvider,  // the storage below the server
-  kNone,      // nothing: one machine's disk
+  kNone,      // nothing: the row is on one machine's disk
 };
 
 struct Store {
@@ -207,13 +207,14 @@ struct Lane {
   bool operator==(const Lane&) const = default;
 };
 
-// How much a job may write to its standard output, unless the file says otherwise. Guess.
+// How much a job may write to its standard output by default. Guess.
 inline constexpr Bytes kUsualOutput = mebibytes(16);
 
 // A handler outside the daemon. Exactly one of command, worker and plugin is set; none of them:
 // only remote workers run its jobs.
 struct Handler {
-  // Its payloads are commands: the handler of `exec: true` (lanes.h), which is none of the file's.
+  // Its payloads are commands: only for the handler of `exec: true` (lanes.h), which the file does
+  // not list.
   bool runs_payloads = false;
   std::vector<std::string> command;  // program and arguments: one process for each job
   std::vector<std::string> worker;   // program and arguments: long-lived processes
@@ -257,7 +258,7 @@ struct Customers {
   std::uint32_t weight = 1;           // share compared with the user's other customers
   std::uint32_t slots = 0;            // jobs at once; 0: no limit of its own
   Rate rate{0};                       // of starts; a count of 0: no limit
-  std::uint64_t max_queued_jobs = 0;  // 0: only the limits of the user and of all
+  std::uint64_t max_queued_jobs = 0;  // 0: only the limits of the user and of all users
   bool operator==(const Customers&) const = default;
 };
 
@@ -278,8 +279,8 @@ struct User {
   std::uint32_t weight = 1;           // share compared with other users
   std::vector<std::string> handlers;  // handlers that the user may use; empty: all but `sleep`, `spin`, `fib`
   std::vector<CommandGroup> commands{CommandGroup::kSubmit, CommandGroup::kRead, CommandGroup::kControl};
-  // Sums over the user's batches or connections. 0: only the limit of all applies; `auto`: half of
-  // that.
+  // Sums over the user's batches or connections. 0: only the limit of all users applies; `auto`:
+  // half of that limit.
   Limit max_queued_jobs = auto_limit();
   Limit max_queued_bytes = auto_limit();
   Limit max_result_bytes = auto_limit();

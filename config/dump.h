@@ -17,14 +17,13 @@ std::string dump(const Config& config);
 // A copy without the password in store.url, to be shown.
 Config without_password(Config config);
 
-// The same as pairs of dotted key and value, in the order of the file, without the secret hashes of
-// passwords, and without the password in store.url. Keys that dump() leaves out are left out here,
-// too.
+// The same as pairs of dotted key and value, in the order of the file, but without the hashes of
+// passwords and the password in store.url. Leaves out the same keys as dump().
 using Values = std::vector<std::pair<std::string, std::string>>;
 Values list_values(const Config& config);
 
-// list_values() for a caller that must not work for long, in parts. Between two parts another
-// configuration may have come in force: the next part is of that one.
+// list_values() for a caller that must not work for long, in parts. If another configuration comes
+// into force between two parts, the next part is taken from that one.
 class ValueParts {
  public:
   // The lanes, handlers and users of one part, at most: some 100 us.

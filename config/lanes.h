@@ -26,7 +26,7 @@ bool is_only_remote(const Handler& handler);
 // Whether jobs of the handler run in other processes of this machine: commands, workers, plugins
 // with `isolate`.
 bool runs_processes(const Handler& handler);
-// One of the two: its jobs wait in a lane that is not the pool's.
+// Either of these two: its jobs wait in a lane other than the pool's.
 bool is_in_lane_of_processes(const Handler& handler);
 // The lane of such a handler.
 std::string lane_of(const Handler& handler);
@@ -38,7 +38,7 @@ std::map<std::string, Handler> all_handlers(const Config& config, std::uint32_t 
 
 // All lanes of processes, by name. If the section `lanes` does not have `processes`, that lane has
 // as many slots as the pool has workers, or as the largest `concurrency` of its handlers, whichever
-// is more; without handlers it is not there.
+// is more; if it has no handlers, it does not exist.
 std::map<std::string, Lane> process_lanes(const Config& config, std::uint32_t pool_workers);
 
 // A sentence for each handler whose `concurrency` is more than the slots of its lane.

@@ -309,7 +309,8 @@ std::vector<std::string> names_in(const Config& config) {
 std::expected<Config, std::vector<Problem>> with_values(
     const Config& config, std::span<const std::pair<std::string, std::string>> values) {
   Problems problems;
-  // The library needs seconds for ten thousand users: they are left out, unless a value is one's.
+  // The library needs seconds for ten thousand users: they are left out, unless one of the values
+  // belongs to a user.
   const bool are_users_meant =
       std::ranges::any_of(values, [](const auto& value) { return value.first.starts_with("users"); });
   Config others = config;

@@ -12,7 +12,7 @@ namespace locksley::config {
 struct Origin {
   Position position;
   std::string text;      // as in "found ..."
-  bool is_valid = true;  // false: a problem was reported and the default stands in its place
+  bool is_valid = true;  // false: a problem was reported, and the default is used instead
 };
 
 // By dotted key; only keys that the file has.

@@ -20,7 +20,7 @@ struct Problem {
   std::size_t column = 0;  // from 1, in characters (a tab is one); 0 with line 0
   std::string key;         // dotted, such as handlers.lines.timeout; empty: no single key
   std::string message;     // "expected a duration such as 10ms, found "ten""
-  std::string suggestion;  // what was probably meant; empty: unknown
+  std::string suggestion;  // the probably intended name or value; empty: unknown
   bool operator==(const Problem&) const = default;
 };
 

@@ -207,7 +207,7 @@ class Reader {
   void key(Key key, Limit& value, const LimitRule<T>& rule) {
     const std::uint64_t before = value.count;
     scalar(key, value, describe(rule), [&](const Node& node) { return parse(node, rule); });
-    // As in a file that does not have the key, until derive_limits() is called.
+    // As if the file did not have the key, until derive_limits() is called.
     if (value.is_auto) value.count = before;
   }
 

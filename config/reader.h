@@ -10,7 +10,7 @@
 namespace locksley::config {
 
 struct Reading {
-  Config config;  // defaults where the document is silent or wrong
+  Config config;  // defaults for keys that are missing or wrong
   Origins origins;
   std::vector<Problem> problems;  // unknown keys, wrong types, values out of bounds; they name no file
 };

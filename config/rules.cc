@@ -215,7 +215,7 @@ std::optional<std::string> fault(const LimitRule<Bytes>& rule, Limit value) {
   return describe(rule);
 }
 std::optional<std::string> fault(const SlotsRule& rule, const Slots& value) {
-  // None: the check of the lane says so.
+  // None: the check of the lane reports it.
   if (value.count != 0 && fault(rule.count, std::uint64_t{value.count})) return describe(rule);
   return std::nullopt;
 }

@@ -26,7 +26,7 @@ constexpr Bytes gibibytes(std::uint64_t n) { return {n << 30}; }
 // A limit in bytes or in a number of something: a value, or `auto`, which stands for a value that
 // follows from the machine or from another limit (config/auto_limits.h).
 struct Limit {
-  std::uint64_t count = 0;  // what is in force; of `auto`, as derive_limits() has set it
+  std::uint64_t count = 0;  // the value in force; for `auto`, the one that derive_limits() has set
   bool is_auto = false;
   // A size is a limit.
   constexpr Limit& operator=(Bytes bytes) {
@@ -34,7 +34,7 @@ struct Limit {
     is_auto = false;
     return *this;
   }
-  // Of two that are `auto` the values do not count: they follow from the rest.
+  // If both are `auto`, their values are not compared: they follow from the rest.
   bool operator==(const Limit& other) const {
     return is_auto == other.is_auto && (is_auto || count == other.count);
   }
@@ -59,7 +59,7 @@ enum class UnitFault {
 
 struct UnitError {
   UnitFault fault = UnitFault::kSyntax;
-  std::string suggestion;  // what was probably meant, such as 512MiB for 512MB; empty: unknown
+  std::string suggestion;  // the probably intended text, such as 512MiB for 512MB; empty: unknown
 };
 
 // Text to value. Digits, then one unit, with nothing between or around them: no sign, fraction or

@@ -6,8 +6,8 @@ namespace locksley::config {
 namespace {
 
 // Length of the character at the start of `text`, 0 if there is none. The limits of the second byte
-// are those of table 3-7 of the Unicode standard: they shut out overlong forms, surrogates and what
-// is beyond U+10FFFF.
+// are those of table 3-7 of the Unicode standard: they exclude overlong forms, surrogates and
+// values above U+10FFFF.
 std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);

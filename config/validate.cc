@@ -189,7 +189,7 @@ class CrossChecker {
       report(path, {path + ".cert_file", path + ".key_file"}, "cert_file and key_file together",
              upstream.key_file.empty() ? "cert_file alone" : "key_file alone");
     }
-    if (!upstream.url.contains("://")) return;  // the key's rule has said so
+    if (!upstream.url.contains("://")) return;  // the key's rule has reported it
     const std::vector<std::string_view> addresses = hosts_and_ports_of(upstream.url);
     for (const std::string_view address : addresses) {
       if (is_host_and_port(address)) continue;

@@ -63,15 +63,15 @@ class ArgumentList {
   // Sum of the arguments' lengths, in constant time.
   std::size_t payload_bytes() const { return payload_bytes_; }
 
-  // No argument is longer than this; in constant time. One of those that were dropped may have
-  // been.
+  // No argument is longer than this; in constant time. A dropped argument may have been longer.
   std::size_t longest_bound() const { return longest_bound_; }
 
   // Memory that this list keeps from being freed: whole blocks (also those that it shares with
   // others) and its own arrays.
   std::size_t memory_bytes() const;
 
-  // Removes the first n <= size() arguments, and the references to blocks that contain no other.
+  // Removes the first n <= size() arguments, and the references to blocks that no other argument
+  // needs.
   void drop_front(std::size_t n);
 
   // Copies the arguments into a block of their own if the list would otherwise keep blocks of more
@@ -79,8 +79,8 @@ class ArgumentList {
   // block of 1 MiB. True if it copied.
   bool compact();
 
-  // Overwrites the bytes of the i-th argument, a secret, with zeros, so that they are not in memory
-  // that is used again.
+  // Overwrites the bytes of the i-th argument, a secret, with zeros, so that they do not remain in
+  // memory that is re-used.
   void wipe(std::size_t i);
 
   // Empty again; keeps the array of slices for re-use if it is small, and no block.

@@ -70,7 +70,7 @@ bool is_valid_batch_id(std::string_view id);
 bool is_valid_batch_name(std::string_view name);
 // True for 1 to 128 printable ASCII characters without a space.
 bool is_valid_customer(std::string_view name);
-// True for what may name a customer: the name, or user/name with a user of at most 64 characters.
+// True for a valid customer: a name, or user/name with a user of at most 64 characters.
 bool is_valid_customer_text(std::string_view text);
 // True for version 00 of https://www.w3.org/TR/trace-context/.
 bool is_valid_traceparent(std::string_view text);

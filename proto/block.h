@@ -1,5 +1,5 @@
-// The memory that received bytes lie in: a block, and the counted references to it, of which the
-// last one frees it.
+// The memory of received bytes: a block, and the counted references to it. The last reference frees
+// it.
 #pragma once
 
 #include <atomic>
@@ -80,7 +80,7 @@ class BlockRef {
     return made;
   }
   // Gives the block this capacity, which is greater than its own, without a copy of its bytes,
-  // which may move. False: there is another reference, or only a copy could do it.
+  // which may move. False: there is another reference, or the bytes would have to be copied.
   bool try_grow(std::size_t capacity) noexcept {
     if (!is_unique() || !Block::is_pooled(block_->capacity(), block_->pool())) return false;
     BlockPool* const pool = block_->pool();

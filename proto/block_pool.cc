@@ -12,7 +12,7 @@ namespace locksley::proto {
 
 namespace {
 
-// So much memory has one table of pages. The kernel moves mappings that begin at a multiple of it
+// The memory that one page table covers. The kernel moves mappings that begin at a multiple of it
 // table by table; page by page it takes 2 ms for 64 MiB.
 constexpr std::size_t kTableBytes = std::size_t{2} * 1024 * 1024;
 
@@ -57,8 +57,8 @@ void* BlockPool::take(std::size_t bytes) {
       }
     }
   }
-  // Its pages at once, since it is about to be filled, and a fault for each would cost more. Of a
-  // larger one, which may grow, that would take milliseconds.
+  // Maps all pages at once, since the block is about to be filled, and a fault for each page would
+  // cost more. For a larger block, which may grow, this would take milliseconds.
   void* memory = may_be_kept ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0)
                              : map_at_table(size);
@@ -86,7 +86,7 @@ void BlockPool::give(void* memory, std::size_t bytes) noexcept {
 
 bool BlockPool::keep(std::size_t size_class, std::size_t bytes, void* memory) noexcept {
   kept_ += bytes;
-  // Those of other sizes go: they may be of no use any more.
+  // Blocks of other sizes are unmapped: they may no longer be useful.
   while (kept_.load() > kMostKept && drop_one()) {
   }
   for (std::atomic<void*>& each : places_[size_class]) {
@@ -115,8 +115,8 @@ bool BlockPool::drop_one() noexcept {
 }
 
 void BlockPool::unmap(void* memory, std::size_t bytes) noexcept {
-  // Until the pages of a mapping are free, no other thread maps memory: part by part it waits for
-  // some 50 us each time.
+  // While the pages of a mapping are freed, no other thread can map memory. So they are freed in
+  // parts, and other threads wait for some 50 us at a time.
   constexpr std::size_t kAtOnce = std::size_t{1} << 20;
   auto* const pages = static_cast<char*>(memory);
   for (std::size_t begin = 0; bytes > kAtOnce && begin < bytes; begin += kAtOnce) {

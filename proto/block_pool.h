@@ -1,5 +1,4 @@
-// Where large blocks come from: mapped memory apart from the heap, of which a few freed blocks are
-// kept for re-use.
+// The memory of large blocks: mappings apart from the heap. A few freed blocks are kept for re-use.
 #pragma once
 
 #include <array>
@@ -9,9 +8,9 @@
 namespace locksley::proto {
 
 // The memory of large blocks, apart from the heap: each is a mapping of its own. So a thread that
-// frees very many of them takes some 50 us for each, and others can allocate. In the heap the last
-// one to be freed would give the memory of all of them back at once: 15 ms for 70 MB, and other
-// threads that allocate would wait meanwhile.
+// frees very many blocks takes some 50 us for each, and other threads can allocate in between. In
+// the heap, freeing the last block would give back the memory of all at once: for 70 MB, other
+// threads that allocate would wait for 15 ms.
 //
 // Freed blocks of up to about 1 MiB are kept, at most kMostKept bytes of them, and used again for
 // blocks of about their size: a fresh page costs a fault, and a batch of 10,000 short payloads
@@ -34,7 +33,7 @@ class BlockPool {
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
-  // What take() gives for so many bytes: as much, or less than kStep more.
+  // The size of the memory that take() returns for `bytes`: at least as large, by less than kStep.
   std::size_t size_of(std::size_t bytes) const {
     return bytes > largest_kept_ ? bytes : largest_kept_ - class_of(bytes) * kStep;
   }
@@ -42,8 +41,8 @@ class BlockPool {
   void* take(std::size_t bytes);
   void give(void* memory, std::size_t bytes) noexcept;
   // Moves `from` bytes that came from take() to a mapping of `to` bytes, without a copy: the kernel
-  // moves their pages, by whole tables of 2 MiB. Null: they have the size of blocks that are kept,
-  // or the kernel has no room; they stay where they are.
+  // moves their pages, by whole tables of 2 MiB. Null: blocks of this size are kept, or the kernel
+  // has no room; the bytes stay where they are.
   void* try_grow(void* memory, std::size_t from, std::size_t to) noexcept;
 
   // How many mappings there are: of blocks in use, and kept ones.
@@ -63,8 +62,8 @@ class BlockPool {
  private:
   static constexpr std::size_t kEach = 8;
   // Kept memory, or null. Any thread takes it by an exchange for null, and gives it by a
-  // compare-exchange of null; so the thread that takes it also sees what the one that gave it has
-  // written. All seq_cst.
+  // compare-exchange of null; so the thread that takes it also sees all writes of the thread that
+  // gave it. All seq_cst.
   using Places = std::array<std::atomic<void*>, kEach>;
 
   std::size_t class_of(std::size_t bytes) const { return (largest_kept_ - bytes) / kStep; }

@@ -20,7 +20,7 @@ inline constexpr std::size_t kMaxHeaderBytes = 1 + kMaxDecimalBytes + 2;
 inline char* write_header(char* to, char type, std::uint64_t value) {
   *to++ = type;
   if (value >= 100) return write_line_end(write_decimal(to, value));
-  // Most strings: without a call.
+  // Most strings are short, and take this path without a call.
   const char* const digits = &kTwoDigits[2 * value];
   if (value >= 10) *to++ = digits[0];
   *to++ = digits[1];
@@ -53,7 +53,7 @@ inline char* write_line(char* to, std::string_view bytes) {
 inline char* write_bulk(char* to, std::string_view bytes) {
   return write_line(write_header(to, '$', bytes.size()), bytes);
 }
-// Bytes of such a string: at most, and exactly.
+// The size of such a string in bytes: an upper bound, and the exact value.
 constexpr std::size_t max_bulk_bytes(std::size_t length) { return kMaxHeaderBytes + length + 2; }
 constexpr std::size_t bulk_bytes(std::size_t length) {
   std::size_t digits = 1;

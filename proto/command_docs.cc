@@ -134,8 +134,8 @@ Named find_named(std::string_view name) {
   return subcommand == nullptr ? Named{} : Named{command, subcommand};
 }
 
-// What the arguments name, from the third argument on, without the unknown ones. All commands if
-// the arguments name none.
+// The commands that the arguments name, from the third argument on, without unknown names. All
+// commands if the arguments name none.
 std::vector<Named> named_commands(const ArgumentList& arguments) {
   std::vector<Named> found;
   if (arguments.size() <= 2) {

@@ -18,13 +18,12 @@ void write_command_list(ReplyWriter& reply,
 void write_command_info(ReplyWriter& reply, const ArgumentList& arguments);  // COMMAND INFO [name …]
 void write_command_docs(ReplyWriter& reply, const ArgumentList& arguments);  // COMMAND DOCS [name …]
 
-// Whether it names the subcommand HELP, which every command with subcommands has beside those of
-// the table.
+// Whether the command names the subcommand HELP, which every command with subcommands has in
+// addition to those in the table.
 bool names_help(const ArgumentList& arguments);
-// Whether it asks for the subcommands of its command, as `CLIENT HELP` does. The command has
-// subcommands.
+// Whether the command asks for its subcommands, as `CLIENT HELP` does. Needs: it has subcommands.
 bool asks_for_help(const ArgumentList& arguments);
-// How each subcommand is called and what it does: simple strings, as Redis has them.
+// The syntax and the purpose of each subcommand: simple strings, as in Redis.
 void write_help(ReplyWriter& reply, const CommandSpec& container);
 
 }  // namespace locksley::proto

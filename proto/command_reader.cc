@@ -115,7 +115,7 @@ std::span<std::byte> CommandReader::prepare_for(std::size_t bytes) {
 void CommandReader::move_to_new_block(std::size_t capacity) {
   const std::size_t unread = written_ - read_;
   capacity = std::min(capacity, Block::kMaxCapacity);
-  // To copy a large bulk string would take long. It is in a block of its own.
+  // Copying a large bulk string would take long; it is in a block of its own.
   if (read_ == 0 && unread > 0 && capacity > block_->capacity() && block_.try_grow(capacity)) return;
   BlockRef block = BlockRef::make(capacity, pool_);
   if (unread > 0) std::memcpy(block->data(), block_->data() + read_, unread);

@@ -57,8 +57,8 @@ class CommandReader {
  public:
   static constexpr std::size_t kFirstBlockBytes = 16 * Limits::kKiB;
   static constexpr std::size_t kBlockBytes = Limits::kMiB;
-  // Of a block for one short command: with its header, the largest allocation that glibc keeps for
-  // its thread.
+  // The size of a block for one short command: with its header, the largest allocation that glibc
+  // keeps in its per-thread cache.
   static constexpr std::size_t kSmallBlockBytes = 1024 - sizeof(Block);
   // The size of a block of kBlockBytes with its header: the largest that a pool for readers should
   // keep.
@@ -80,9 +80,9 @@ class CommandReader {
   // of prepare() or release(). Bytes that were received and not yet parsed are kept.
   std::span<std::byte> prepare(std::size_t min = kMinimumRead);
 
-  // The same for `bytes` that are known to be all that has come: a new block is small if they fit
-  // into it, so that clients which send one short command at a time cost little memory and no large
-  // allocation for each.
+  // The same if exactly `bytes` bytes have arrived: a new block is small if they fit into it. So a
+  // client that sends one short command at a time costs little memory, and no large allocation for
+  // each.
   std::span<std::byte> prepare_for(std::size_t bytes);
 
   // The first n bytes of prepare()'s space are filled.
@@ -102,14 +102,14 @@ class CommandReader {
   // before waiting for the socket. The next prepare() starts with a small block again.
   void release();
 
-  // Gives up what was received of an unfinished command, and its memory, for the caller to free. No
-  // call comes after it.
+  // Gives up the received part of an unfinished command, and its memory, for the caller to free.
+  // Must be the last call.
   ArgumentList abandon();
 
   // Bytes that were received and not yet handed out in a command.
   std::size_t buffered_bytes() const { return command_bytes_ + (written_ - read_); }
 
-  // How much of the bulk string that is being received has yet to come, as its length says.
+  // How many bytes of the present bulk string have yet to arrive, by its announced length.
   std::size_t awaited_bytes() const {
     const std::size_t has_come = written_ - read_;
     return state_ == State::kBulkBody ? bulk_bytes_ - std::min(bulk_bytes_, has_come) : 0;

@@ -183,7 +183,7 @@ constexpr std::int32_t kMaxClientIds = 1000;  // words of CLIENT LIST
 
 // Flags.
 constexpr std::uint8_t kAnytime = kBeforeAuth | kWhileSubscribed;
-// Each argument has a reply of its own, so that EXEC could not count the replies.
+// Each argument has a reply of its own, so EXEC could not count the replies.
 constexpr std::uint8_t kTopics = kWhileSubscribed | kNotInMulti;
 
 // The version that first had a command, where it is not the first.

@@ -97,7 +97,7 @@ enum class SubcommandId : std::uint8_t {
 enum class CommandGroup : std::uint8_t { kConnection, kSubmit, kRead, kControl, kAdmin, kWork };
 std::string_view to_string(CommandGroup group);
 
-// What else the dispatcher must know of a command; one bit each.
+// Other properties of a command, for the dispatcher; one bit each.
 enum CommandFlag : std::uint8_t {
   kNoFlags = 0,
   kBeforeAuth = 1,       // allowed before the peer is authenticated
@@ -163,7 +163,7 @@ struct CommandSpec {
   std::span<const ArgumentDoc> arguments = {};
   std::string_view since = kFirstVersion;
 
-  // As Redis says it: n if there must be exactly n arguments, -n if at least n.
+  // The arity as Redis writes it: n for exactly n arguments, -n for at least n.
   constexpr std::int32_t arity() const {
     return min_arguments == max_arguments ? min_arguments : -min_arguments;
   }
@@ -186,7 +186,7 @@ struct CommandSpec {
   bool has_such_a_word(const ArgumentList& words) const;
 };
 
-// As Redis says it: "client|setname".
+// The full name as Redis writes it: "client|setname".
 std::string full_name(const SubcommandSpec& subcommand);
 
 // The table of commands, in the order of CommandId, which is that of the names. Constant data; any
@@ -201,7 +201,7 @@ const SubcommandSpec* find_subcommand(CommandId container, std::string_view name
 
 // Error replies without their '-', worded as Redis words them, because stock clients match on some.
 std::string unknown_command_error(const ArgumentList& arguments);
-// For all but the commands of Redis that every user has, they end with the syntax of the command.
+// They end with the syntax of the command, except for those commands of Redis that every user has.
 std::string arity_error(const CommandSpec& command);
 std::string arity_error(const SubcommandSpec& subcommand);   // "… for 'client|setname' command"
 std::string help_arity_error(const CommandSpec& container);  // of its subcommand HELP

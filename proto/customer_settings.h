@@ -28,7 +28,7 @@ std::optional<CustomerRate> parse_customer_rate(std::string_view text);
 std::string to_string(CustomerRate rate);
 
 // The settings of a customer, as CUSTOMER SET gives them. A plain value. An absent member means the
-// default; in a command, that the setting stays as it is.
+// default; in a command, it means no change.
 struct CustomerSettings {
   static constexpr std::uint32_t kMaxRate = 1'000'000;
   static constexpr std::uint64_t kMaxJobs = 1'000'000'000'000;
@@ -39,7 +39,7 @@ struct CustomerSettings {
   std::optional<std::uint64_t> max_jobs = {};  // accepted and not ended; 0: no limit
 
   bool is_empty() const { return !weight && !slots && !rate && !max_jobs; }
-  // Takes over what `changes` has.
+  // Takes over the settings that `changes` has.
   void merge(const CustomerSettings& changes);
 
   friend bool operator==(const CustomerSettings&, const CustomerSettings&) = default;

@@ -48,8 +48,8 @@ inline constexpr std::string_view kHelloNoAuth =
 inline constexpr std::string_view kNoAuth = "NOAUTH Authentication required.";
 inline constexpr std::string_view kWrongPass =
     "WRONGPASS invalid username-password pair or user is disabled.";
-// The same for a user's name where there are no users: Redis knows `default` there, and says
-// WRONGPASS of others.
+// The same for a user's name if no users are configured: as in Redis, `default` exists, and other
+// names get WRONGPASS.
 inline constexpr std::string_view kNoUsers =
     "WRONGPASS invalid username-password pair or user is disabled. No users are configured here: log in "
     "without a name, or not at all";
@@ -57,7 +57,7 @@ inline constexpr std::string_view kAuthWithoutUsers =
     "ERR AUTH <password> called without any password configured for the default user. Are you sure your "
     "configuration is correct?";
 
-// As which version of Redis clients treat the daemon.
+// The version of Redis for which clients take the daemon.
 inline constexpr std::string_view kRedisVersion = "7.4.0";
 
 // Whether a client may give itself this name: printable ASCII without spaces, and not too long. An
@@ -67,7 +67,7 @@ inline constexpr std::size_t kMaxClientNameBytes = 256;  // guess
 // Redis' text.
 inline constexpr std::string_view kBadClientName =
     "ERR Client names cannot contain spaces, newlines or special characters.";
-// The error about a name that is none; `what` is its subject, for a client's name "Client names".
+// The error about an invalid name; `what` is its subject, for a client's name "Client names".
 // Redis' text, unless the name is too long.
 std::string client_name_error(std::string_view what, std::string_view name);
 

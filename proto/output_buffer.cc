@@ -64,7 +64,7 @@ class KeptChunks {
     std::size_t size;
     std::size_t most;
   };
-  // The sizes of nearly all chunks. Large ones: what one busy connection goes through.
+  // The sizes of nearly all chunks. Large chunks: as many as one busy connection uses.
   static constexpr Kind kKinds[] = {
       {OutputBuffer::kFirstChunkBytes, 64}, {kPages, 8}, {OutputBuffer::kChunkBytes, 8}};
 

@@ -22,8 +22,8 @@ namespace locksley::proto {
 // (std::bad_alloc). It has no limit of its own: its owner checks size() and stops producing.
 class OutputBuffer {
  public:
-  // A short reply or a few, each client's with every command: the largest that glibc keeps for its
-  // thread.
+  // For one or a few short replies, as each command of most clients has: the largest allocation
+  // that glibc keeps in its per-thread cache.
   static constexpr std::size_t kFirstChunkBytes = 1024;
   static constexpr std::size_t kChunkBytes = 256 * 1024;  // guess: a few socket buffers
 

@@ -101,7 +101,7 @@ std::expected<ResultsCommand, std::string> parse_results(const ArgumentList& arg
   if (options[2].is_seen) result.block = milliseconds(block);
   result.discards = options[3].is_seen;
   result.only_failed = options[4].is_seen;
-  // A cursor that is left out is a mistake rather than the wish to discard nothing.
+  // A missing cursor is more likely a mistake than the wish to discard nothing.
   if (result.discards && !options[0].is_seen) return std::unexpected("ERR option 'DISCARD' needs 'FROM'");
   return result;
 }

@@ -219,7 +219,7 @@ ReadStatus ReplyReader::read_string(const char*& at, char type, Reply& value) {
   std::string_view bytes;
   ReadStatus status = read_number(at, type, length);
   if (status != ReadStatus::kComplete || (type == '$' && length == -1)) return status;
-  // Before the bytes have come.
+  // Checked before the bytes have arrived.
   const bool is_allowed = length >= 0 && static_cast<std::uint64_t>(length) <= limits_.max_bulk_bytes;
   if (is_allowed && !has_room(static_cast<std::size_t>(length))) return fail_of_size();
   status = read_bulk_body(at, length, bytes);
@@ -334,7 +334,7 @@ const char* ReplyReader::try_ok_row(const char* at, Row& row) const {
   constexpr std::string_view kStart = "*3\r\n:";
   constexpr std::string_view kOk = "\r\n$2\r\nok\r\n$";
   constexpr std::size_t kMostDigits = 10;
-  // If so many bytes are there, all before the output is.
+  // If so many bytes have arrived, everything before the output has arrived.
   constexpr std::size_t kLongestHead = kStart.size() + kMostDigits + kOk.size() + kMostDigits + 2;
   if (static_cast<std::size_t>(end() - at) < kLongestHead) return nullptr;
   if (std::memcmp(at, kStart.data(), kStart.size()) != 0) return nullptr;

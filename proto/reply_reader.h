@@ -15,8 +15,8 @@
 
 namespace locksley::proto {
 
-// What a peer may send. As they are here, they bound single strings, counts and levels, but not the
-// memory of a whole reply: that only max_reply_bytes does, for next().
+// Limits of what a peer may send. The defaults bound single strings, counts and levels, but not the
+// memory of a whole reply. Only max_reply_bytes bounds that, for next().
 struct ReplyLimits {
   std::size_t max_bulk_bytes = 512 * Limits::kMiB;
   std::size_t max_elements = 2147483647;  // of one aggregate
@@ -87,7 +87,7 @@ class ReplyReader {
     std::string_view status;
     std::string_view output;
   };
-  // The result of read_value(): a whole value, or the head of an aggregate with `missing` more
+  // The result of read_value(): a whole value, or the head of an aggregate that lacks `missing`
   // elements.
   struct Found {
     Reply value;
@@ -110,7 +110,8 @@ class ReplyReader {
   ReadStatus begin_results(ResultsReply& results);
   ReadStatus read_row(Row& row);
   // Reads the row at `at` and returns its end, if the row is whole, its job is ok, and its numbers
-  // are short: as nearly all rows are. Null: it may be any other row, or none.
+  // are short: as nearly all rows are. Null: it is another kind of row, an incomplete one, or no
+  // row.
   const char* try_ok_row(const char* at, Row& row) const;
   // Each reads one element at `at`, and moves `at` to its end if the element is whole.
   ReadStatus read_line(const char*& at, std::string_view& line);

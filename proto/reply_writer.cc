@@ -15,8 +15,8 @@ namespace {
 // chunks.
 constexpr std::size_t kOnePieceBytes = 16 * 1024;
 
-// As write_decimal(), faster for numbers of up to eight digits. Writes up to kMaxDecimalBytes, of
-// which only those before the end that it returns mean something.
+// As write_decimal(), faster for numbers of up to eight digits. Writes up to kMaxDecimalBytes; only
+// the bytes before the returned end are valid.
 char* write_index(char* to, std::uint64_t value) {
   constexpr std::size_t kMost = 8;
   static_assert(kMost <= kMaxDecimalBytes);

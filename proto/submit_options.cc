@@ -59,7 +59,7 @@ std::expected<std::uint64_t, std::string> parse_number(const BatchOption& option
 // until JOBS, RANGE or the end.
 class OptionParser {
  public:
-  // `hint`: what the error for a word that is no option says in addition.
+  // `hint`: additional text of the error for a word that is no option.
   OptionParser(const ArgumentList& arguments, BatchOptions& options, std::string_view hint = {})
       : arguments_(arguments), options_(options), hint_(hint) {}
 
@@ -98,8 +98,7 @@ class OptionParser {
     return at;
   }
 
-  // What the error for a missing or an unknown word says in addition: a value may have been left
-  // out.
+  // Additional text of the error for a missing or an unknown word: a value may have been left out.
   std::string swallowed() const {
     if (swallower_ == nullptr) return {};
     return "; " + quoted(*swallower_) + " took '" + printable(swallowed_) + "' as its value";

@@ -53,10 +53,10 @@ std::expected<OpenCommand, std::string> parse_open(const ArgumentList& arguments
 std::expected<SubmitCommand, std::string> parse_run(const ArgumentList& arguments);
 
 // Whether a command of one of these kinds has more than `most` AFTER and AFTEROK among its options.
-// Looks at no further word than it must; a command that is wrong may be answered either way.
+// Reads no more words than needed; for an invalid command either answer is possible.
 bool has_more_waits(const ArgumentList& arguments, std::size_t most);
-// Whether EPHEMERAL is among its options; looks at the options alone. A command that is wrong may
-// be answered either way.
+// Whether EPHEMERAL is among its options; reads the options only. For an invalid command either
+// answer is possible.
 bool is_ephemeral(const ArgumentList& arguments);
 
 }  // namespace locksley::proto

@@ -112,8 +112,8 @@ std::vector<IndexRange> Batch::Failures::requeue() {
     const IndexRange all{0, jobs};
     step.ended = difference({&all, 1}, again);
   }
-  // If all that failed in a batch that was over is queued again, the jobs between have ended for
-  // good.
+  // If all failed jobs of a batch that was over are queued again, the jobs between them have ended
+  // for good.
   forgive(again, step.is_base && are_all ? Between::kEnded : Between::kMayRun, step);
   end_requeue(std::move(step));
   batch_.notify_observer();

@@ -1,5 +1,5 @@
-// The publication of jobs that have ended: their counts, their rows, and which of those that failed
-// are tried again.
+// The publication of jobs that have ended: their counts, their rows, and which failed jobs are
+// retried.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -120,8 +120,8 @@ bool Batch::publish_failures(Publishing jobs) {
   EncodedRows rows = jobs.rows;
   std::vector<std::byte> more;
   FailedRows failed;
-  ResultLog::Prepared prepared;  // what is published if no job is retried
-  std::vector<std::byte> kept;   // until what is prepared of it is published
+  ResultLog::Prepared prepared;  // published if no job is retried
+  std::vector<std::byte> kept;   // until the rows prepared from it are published
   try {
     if (!jobs.ran.worker.empty()) rows.bytes = more = with_facts(*this, rows, jobs.ran);
     failed = find_failed(rows);

@@ -7,10 +7,10 @@ namespace locksley {
 
 std::uint64_t Batch::Results::read(std::uint64_t first, std::uint64_t max_rows,
                                    const std::function<bool(const ResultRow&)>& visit) const {
-  std::uint64_t end = 0;  // of the rows that existed at the first look
+  std::uint64_t end = 0;  // of the rows that existed at the first snapshot
   for (std::uint64_t at = first;;) {
     std::vector<ResultLog::Segment> segments;
-    std::uint64_t next = 0;  // where the next look begins
+    std::uint64_t next = 0;  // where the next snapshot begins
     {
       const MutexLock lock(batch_.mutex_);
       const ResultLog& log = batch_.log_;

@@ -25,7 +25,7 @@ void write_decimals(std::int64_t low, std::span<std::string_view> out, std::stri
   char* position = scratch.data();
   char text[kMostDigits] = {};
   std::size_t length = 0;
-  unsigned last_digit = 9;  // of the number before, where the next one shares the digits before it
+  unsigned last_digit = 9;  // of the previous number, if the next one shares the digits before it
   for (std::size_t i = 0; i < out.size(); ++i) {
     const bool shares = last_digit != 9;
     if (shares) {

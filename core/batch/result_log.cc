@@ -198,7 +198,7 @@ std::vector<ResultLog::Segment> ResultLog::snapshot(std::uint64_t first, std::ui
   const std::uint64_t end = rows_ - first > max_rows ? first + max_rows : rows_;
   auto entry = std::upper_bound(entries_.begin(), entries_.end(), first,
                                 [](std::uint64_t row, const Entry& e) { return row < e.first_row; });
-  // Of the first chunk, all rows but one may lie before `first`: so its bytes do not count.
+  // All rows of the first chunk but one may lie before `first`, so its bytes do not count.
   std::uint64_t bytes = 0;
   for (--entry; entry != entries_.end() && entry->first_row < end; ++entry) {
     if (!segments.empty()) {

@@ -11,8 +11,9 @@ bool LogBudget::take(ResultAccount* account, std::size_t own) {
   if (own >= part(user) && are_short(user)) return false;
   std::uint64_t used = used_.load();
   do {
-    // Threads that take for one user at once may each get the block with which the user reaches its
-    // share: one block too many for each of them, but none beyond the limit of all.
+    // Threads that take blocks for one user at the same time may each get the last block of the
+    // user's share. So the user may exceed its share by one block for each thread, but never the
+    // limit of all.
     if (user.blocks.load() >= free_beside(used)) return false;
   } while (!used_.compare_exchange_weak(used, used + 1));
   user.blocks.fetch_add(1);
@@ -45,7 +46,7 @@ void JobLog::add(std::string_view bytes, LogBudget* budget, ResultAccount* accou
   while (!bytes.empty()) {
     const std::size_t used = first_ + size_;
     if (used == blocks_.size() * LogBudget::kBlockBytes && !grow()) {
-      end_ += bytes.size();  // there is no memory for any of it
+      end_ += bytes.size();  // there is no memory for any of the bytes
       return;
     }
     const std::size_t at = (first_ + size_) % LogBudget::kBlockBytes;

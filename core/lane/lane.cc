@@ -75,7 +75,7 @@ void Lane::queue_again(const std::shared_ptr<Batch>& batch, std::span<const Inde
       batch->jobs_dropped(ranges);  // cancelled since
     ring_.close(queue, steady_now());
   }
-  // As in enqueue(): exactly one of the two calls gets the jobs.
+  // As in enqueue(): exactly one of the two cancel() calls gets the jobs.
   if (batch->is_stopping()) batch->jobs_dropped(ring_.cancel(queue, steady_now()));
   wake();
 }
@@ -239,7 +239,7 @@ std::optional<Claim> Lane::settle(Batch& batch, const Settlement& settlement, Na
                         ? ring_.settle_and_claim(batch.ring_queue(), settlement, now, filter, gates)
                         : ring_.settle(batch.ring_queue(), settlement, now);
   if (!settled.dropped.empty()) batch.jobs_dropped({&settled.dropped, 1});
-  // A place of the batch, or of its gate, may be free, which only a remote executor can use.
+  // A place of the batch or of its gate may be free that only a remote executor can use.
   wake_remote();
   tell_of_wait();
   return settled.claim;

@@ -17,8 +17,8 @@ namespace {
 constexpr std::size_t kTailBytes = alignof(ResultHead) + 2 * sizeof(ResultHead);
 
 // Between two parts of a publication, so that threads which wait for the batch's mutex get it: a
-// thread that takes it again at once is mostly faster than one that has to wake. A guess: as long
-// as a part takes.
+// thread that takes the mutex again at once is usually faster than a thread that has to wake first.
+// A guess: as long as a part takes.
 constexpr auto kBetweenParts = std::chrono::microseconds(100);
 
 std::string no_memory(std::size_t size) {
@@ -133,7 +133,7 @@ void ResultWriter::grow_output(std::size_t size) {
 
 void ResultWriter::replace_by_long(std::string_view text) {
   const bool has_room = text.size() <= kLargestOutput && try_grow(text.size());
-  // Of a text that says why a job failed, the beginning stays.
+  // The error text of a failed job keeps its beginning.
   append(has_room ? text : text.substr(0, std::min(kErrorBytes, own().capacity - cursor_)));
   if (has_room) return;
   refused_bytes_ = text.size();

@@ -72,7 +72,7 @@ void Turn::count_executors() {
 void Turn::leave() {
   check(step_ == Step::kBegun, "an executor leaves a batch that it has not joined");
   step_ = Step::kLeft;
-  // In this order: a reader who sees that nothing runs any more sees everything that has ended.
+  // In this order: a reader who sees that nothing runs any more also sees every job that has ended.
   const auto outcome = ends_jobs_ ? writer_->end_batch() : ResultWriter::Outcome::kNothing;
   if (is_counted_) batch_->executor_left(jobs_width_);
   if (ends_jobs_) follow_up(outcome);

@@ -12,7 +12,7 @@ namespace locksley {
 
 std::thread Monitor::start() {
   stopping_.store(false);
-  // The lane may have waits that began before this monitor, and of which it told another one.
+  // The lane may have waits that began before this monitor, and that it reported to an earlier one.
   waits_changed_.store(true);
   return std::thread([this] { run(); });
 }
@@ -33,8 +33,8 @@ void Monitor::run() {
       quiet = 0;
       asleep_.store(true);
       AsymmetricBarrier::heavy();
-      // A worker that marked itself before the barrier is seen now; one that does later sees that
-      // the monitor is asleep.
+      // A worker that marked itself before the barrier is seen now; a worker that marks itself
+      // later sees that the monitor is asleep.
       if (!check_workers(last_bursts) && !stopping_.load()) park(std::nullopt);
       asleep_.store(false);
       continue;

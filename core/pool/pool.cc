@@ -172,7 +172,7 @@ void Pool::resize(std::uint32_t workers) {
     lane_.set_parallelism(std::max<std::uint32_t>(count, 1));
   };
   announce(workers);
-  threads_.reserve(workers);  // a thread that has been started is not lost for want of memory
+  threads_.reserve(workers);  // now, since lack of memory after a start would lose the thread
   // A worker is counted once its thread runs: if a thread cannot be started, the pool has those
   // before it.
   for (std::uint32_t i = before; i < workers; ++i) {

@@ -12,17 +12,18 @@
 namespace locksley {
 namespace {
 
-// Each time below weighs the cost of a step (in brackets) against the delay of what waits for it.
+// Each time below weighs the cost of a step (in brackets) against the delay of the work that waits
+// for it.
 //
 // How long tiny jobs run between two readings of the clock (40 ns) and of the claim (15 ns).
 constexpr Nanoseconds kBurstTime = std::chrono::microseconds(16);
 // A guess: kBurstTime of jobs that take 60 ns each. The views of their payloads take 4 KiB.
 constexpr std::uint64_t kLargestBurst = 256;
-// How long results wait for others before they are published (a publication costs 100 ns, and a
-// wake-up of the thread that waits for it), or how many bytes of them.
+// How long results wait for further results before they are published, or until how many bytes (a
+// publication costs 100 ns, and wakes the thread that waits for it).
 constexpr Nanoseconds kPublishAfter = std::chrono::microseconds(500);
 constexpr std::size_t kPublishBytes = 64 * 1024;
-// From this length on, the rest of a claim is worth waking a worker for (10 us).
+// If the rest of a claim takes at least this long, it is worth waking a worker (10 us).
 constexpr Nanoseconds kWorthWaking = std::chrono::microseconds(20);
 
 // Durations of jobs, collected for one turn so that jobs write nothing that is shared.
@@ -112,7 +113,7 @@ void Worker::run() {
     }
     if (woken) stats_.empty_wakes.add(1);
     woken = false;
-    // Only one worker at a time keeps looking: others would compete with it for the same work.
+    // Only one worker at a time keeps searching: others would compete with it for the same work.
     const bool may_look = searching_ && idle.is_sole_searcher();
     if (spin_.poll(may_look, [this] { return leaving_.load() || may_find_work(); })) continue;
     const bool was_searching = std::exchange(searching_, false);
@@ -187,7 +188,7 @@ bool Worker::settle() {
   }
   // Jobs that were given back are work like any other, and this worker may not claim all of them.
   if (lane_.hints().has_work()) common_idle_.notify();
-  // The measured cost of its jobs may have made the batch one for the reserved workers.
+  // By the measured cost of its jobs, the batch may now be one for the reserved workers.
   pool_.wake_reserved();
   return turn_.is_held();
 }
@@ -220,7 +221,7 @@ void Worker::run_turn() {
   std::uint64_t taken = range.low;  // [range.low, taken) was taken to be run
   std::uint64_t largest_burst = kLargestBurst;
 
-  // Thieves would be executors that a cap in slots does not count: such claims are not published.
+  // A cap in slots would not count thieves as executors, so claims with a cap are not published.
   const bool shared = range.size() > 1 && !turn_.is_capped();
   if (shared) {
     own_range_.publish(range, {&batch});

@@ -8,8 +8,8 @@
 namespace locksley {
 namespace {
 
-// How often a waiting worker looks for sub-jobs before it parks: some microseconds, as much as
-// parking costs.
+// How often a waiting worker searches for sub-jobs before it parks: for some microseconds, as much
+// as parking costs.
 constexpr unsigned kLooksBeforePark = 64;
 
 // Lets the other hardware thread of the processor work, in a loop that waits.

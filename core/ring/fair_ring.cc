@@ -59,7 +59,7 @@ Charge FairRing::join_locked(RingQueue& queue, std::uint64_t jobs, Nanoseconds n
   RingSeat& seat = *queue.seat_;
   const bool nothing_is_open = gates_.open().empty();
   const FairCharge charge = seat.group.join(seat);
-  // If no node could be claimed, the clock advances as by a claim of the one node that is ready:
+  // If no node could be claimed, the clock advances as if the only ready node had been claimed:
   // that takes nothing from other nodes, and newcomers start there.
   if (clocks_.least_to_pass(seat.group) == RingClocks::kNoStart)
     RingClocks::pass(seat, seat.level.time_of(clocks_.key_to_pass(queue.fair)));
@@ -187,7 +187,8 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
   RingGroup& group = seat.group;
   const Charge& charged = settlement.charged;
   const TurnService service = costs_.service_of(seat.gate, settlement);
-  // What a queue received is shown as it is shared out: with a start cost, that is more than time.
+  // A queue's received service is shown as it is charged: with a start cost, that is more than the
+  // time used.
   Nanoseconds received = costs_.share() == Share::kTime ? Nanoseconds(service.at_gate) : settlement.actual;
   if (charged.lease != 0) [[unlikely]]
     received = turns_.end_lease(queue, charged, received, now);

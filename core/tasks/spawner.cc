@@ -9,7 +9,7 @@ void Spawner::begin(const Task& task) {
   batch_.store(task.frame->batch);
   spawns_.store(true);
   // Sequentially consistent, so that no later read of the state, even a weaker one, comes before
-  // the flag: the searcher that such a read has seen sees the flag when it ends its search.
+  // the flag: a searcher seen by that read sees the flag when it ends its search.
   (void)idle_.has_parked_worker();
 }
 

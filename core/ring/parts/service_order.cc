@@ -29,8 +29,9 @@ RingSeat* ServiceOrder::first_seat(const Choice& choice, Look& look) const {
   if (least->fair.has_pending() && !clocks_.counts_all_charges() && is_alone_at_open_gates(least->group))
     look.pass_to = least->gate.level.time_of(least->fair.settled_key());
   if (first == nullptr || first->group.active() == 1) return first;
-  // Where the tenant is the first at several gates, its own members decide which gate serves it:
-  // else a member that is a little further at one gate than at another would not be served there.
+  // If the tenant is the first at several gates, its own members decide which gate serves it.
+  // Otherwise a member that is a little further at one gate than at another would not be served
+  // there.
   RingSeat* chosen = first;
   for (RingGate* const gate : gates_.open()) {
     auto* const seat =

@@ -8,9 +8,10 @@ namespace locksley {
 
 namespace {
 
-// The executors share the last jobs of a batch, but none gets less than this part of a quantum:
-// what a claim itself costs would be more than what the others save. Guesses. A lease costs the two
-// machines together some 100 us of processor time, and a remote worker's quantum is at least 10 ms.
+// The executors share the last jobs of a batch, but none gets less than this part of a quantum: the
+// cost of the claim itself would exceed the time that the other executors save. Guesses. A lease
+// costs the two machines together some 100 us of processor time, and a remote worker's quantum is
+// at least 10 ms.
 constexpr std::uint64_t kLeastPart = 100;
 constexpr std::uint64_t kLeastPartOfLease = 10;
 
@@ -96,8 +97,8 @@ TurnService TurnCosts::service_of(const RingGate& gate, const Settlement& settle
     const std::uint64_t starts = std::max(settlement.executed, settlement.started);
     return {.at_gate = std::max(in_lane, service_of_starts(gate.options, starts)), .in_lane = in_lane};
   }
-  // A turn that ran sub-jobs only counts as one job: else a queue of such turns would stay at the
-  // top forever.
+  // A turn that ran sub-jobs only counts as one job. Otherwise a queue with only such turns would
+  // stay at the top for ever.
   constexpr std::uint64_t kMostJobs = std::uint64_t{1} << 40;  // so that the product with kJobService fits
   const bool free = settlement.executed == 0 && settlement.actual.count() <= 0;
   const std::uint64_t jobs = free ? 0 : std::clamp<std::uint64_t>(settlement.executed, 1, kMostJobs);

@@ -21,8 +21,8 @@ struct Machine {
 //   limits.client_memory      an eighth of the memory, at most 2 GiB
 //   store.max_bytes           three quarters of the disk
 //   listen.threads            1 on up to four processors; beyond, one more for each four, up to 5
-//   users.NAME.* half of the limit of all users; 0 (no limit) if that has none. The daemon
-//                             lets such a user hold no more than is left to others
+//   users.NAME.*              half of the limit of all users; 0 (no limit) if that has none. The
+//                             daemon lets such a user hold no more than is left to others
 //
 // Together they leave three eighths of the memory to commands that are still arriving (as much as
 // limits.max_queued_bytes again), the store, the handlers and the system. The same machine and the

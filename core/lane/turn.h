@@ -17,10 +17,11 @@ namespace locksley {
 //   1. try_claim(), join() or reclaim()
 //                          The ring counts the executor and, for a claim, charges the batch in
 //                          advance.
-//   2. begin_at_claim() The charged time began with step 1. The executor may still find that it can
-//      run no job now; job_begins() says that one begins. The batch then counts it as running,
-//      unless it has sub-jobs only. begin_measured() The same for a lease: the first job begins,
-//      and the holder measures the charged time.
+//   2. begin_at_claim()    The charged time began with step 1. The executor may still find that it
+//                          can run no job now; job_begins() says that one begins. The batch then
+//                          counts the executor as running, unless it has sub-jobs only.
+//      begin_measured()    The same for a lease: the first job begins, and the holder measures the
+//                          charged time.
 //   3. publish()           Any number of times. Jobs that have ended become visible.
 //   4. leave()             Publishes all jobs that have ended, and then the batch stops counting
 //                          the executor.

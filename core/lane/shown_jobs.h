@@ -1,4 +1,4 @@
-// The view that clients have of jobs that run outside the pool: in processes, or on other machines.
+// How clients see the jobs that run outside the pool: in processes, or on other machines.
 #pragma once
 
 #include <atomic>
@@ -64,30 +64,32 @@ class ShownJobs {
   // None: the job does not run here. Finds a job that has ended until its result is published
   // (View::has_ended).
   std::optional<View> find(const Batch& batch, std::uint64_t index) const LOCKSLEY_EXCLUDES(mutex_);
-  // Visits the executors from number `from` on, at most `most` of them: those that run a job.
-  // Returns the number of the next one, 0 at the end. Executors that come and go meanwhile may be
-  // left out, or be visited twice. Calls both functions under the mutex: they must be quick, and
-  // must not call the lane.
+  // Visits the executors that run a job, from number `from` on, at most `most` of them. Returns the
+  // number of the next one, 0 at the end. Executors that come and go meanwhile may be left out, or
+  // be visited twice. Calls both functions under the mutex: they must be quick, and must not call
+  // the lane.
   std::size_t visit(std::size_t from, std::size_t most, std::size_t note_bytes,
                     const std::function<bool(const Batch&)>& is_wanted,
                     const std::function<void(View)>& take) const LOCKSLEY_EXCLUDES(mutex_);
 
-  // An executor has jobs of the batch, of which `first` is the first: it tells executors apart.
-  // `is_starting`: its program has got none of the jobs yet (ExternalExecutor::set_starting()).
+  // An executor has jobs of the batch. `first`: the first of these jobs, which identifies the
+  // executor. `is_starting`: its program has received none of the jobs yet
+  // (ExternalExecutor::set_starting()).
   void set_starting(const Batch& batch, std::uint64_t first, bool is_starting) LOCKSLEY_EXCLUDES(mutex_);
-  // The lowest job of the batch of which that is known. O(log n) in the number of such executors.
+  // The lowest `first` of the batch's executors that are starting. O(log n) in the number of
+  // starting executors.
   std::optional<std::uint64_t> first_starting(const Batch& batch) const LOCKSLEY_EXCLUDES(mutex_);
 
-  // What a job has written, from a byte on. None: it does not run here.
+  // The log of a job from byte `from` on. None: the job does not run here.
   struct Log {
     std::uint64_t end = 0;
-    std::string bytes;  // the last of these
+    std::string bytes;  // the bytes before `end`
   };
   std::optional<Log> read_log(const Batch& batch, std::uint64_t index, std::uint64_t from) const
       LOCKSLEY_EXCLUDES(mutex_);
-  // When the job begins, writes to its log, or ends, on_log()'s function is called, once for all
-  // watches of the job, and all of them end. unwatch() is called once for each watch, ended or not;
-  // the batch outlives that call. O(log n) in the number of jobs that are watched.
+  // When the job begins, writes to its log, or ends, all watches of the job end, and the function
+  // of on_log() is called once. The caller calls unwatch() once for each watch, ended or not; the
+  // batch outlives that call. O(log n) in the number of jobs that are watched.
   using Watch = JobWatches<>::Watch;
   Watch watch(const Batch& batch, std::uint64_t index) LOCKSLEY_EXCLUDES(mutex_);
   bool is_watching(const Watch& watch) const LOCKSLEY_EXCLUDES(mutex_);
@@ -97,10 +99,11 @@ class ShownJobs {
   friend class ShownJob;
 
   // The entries of `all_` that have a job, by job: remote workers may have hundreds of thousands.
-  // For a moment two executors may have the same job. A tree for the same reason as in JobWatches.
+  // For a moment two executors may have the same job. A tree and not a hash table, as in
+  // JobWatches.
   using ByJob = std::multimap<WatchedJob, ShownJob*>;
 
-  // What is shown of one executor. Its thread alone changes it, under the mutex.
+  // The visible state of one executor. Only the executor's thread changes it, under the mutex.
   struct Shown {
     std::size_t place = 0;   // in all_
     Batch* batch = nullptr;  // null: no job runs
@@ -174,7 +177,7 @@ class ShownJob {
   // The job has ended at `now`: appends its facts, for its row. The job stays visible until clear()
   // or begin().
   void append_facts(Nanoseconds now, std::optional<std::int32_t> exit_status, std::string& facts);
-  // It does not run any more, and its result is published.
+  // The job no longer runs, and its result is published.
   void clear();
 
  private:

@@ -23,9 +23,9 @@ struct GroupLimits {
   friend bool operator==(const GroupLimits&, const GroupLimits&) = default;
 };
 
-// Asked for the limits of a customer that comes into a ring; "" is the customer of batches that
-// name none. Called by any thread that submits, under the ring's mutex: it must be quick, and must
-// call neither ring nor lane. Code that changes the limits first makes this function return the new
+// Returns the limits of a customer that comes into a ring; "" is the customer of batches that name
+// none. Called by any thread that submits, under the ring's mutex: it must be quick, and must call
+// neither ring nor lane. Code that changes the limits first makes this function return the new
 // ones, and then calls set_customer_limits().
 using LimitsOfCustomer = std::function<GroupLimits(std::string_view tenant, std::string_view customer)>;
 

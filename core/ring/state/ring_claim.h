@@ -39,10 +39,10 @@ struct QueueOptions {
   std::uint32_t weight = 1;   // 0 counts as 1
   std::uint32_t slots = 0;    // executors at once; 0: no cap
   Nanoseconds cost_hint{0};   // expected cost of a job; 0: unknown
-  // The handler, of which only the address counts: jobs of one handler are expected to cost about
-  // the same.
+  // The address of the handler, as an identity: jobs of one handler are expected to cost about the
+  // same.
   const void* kind = nullptr;
-  void* batch = nullptr;  // RingQueue::batch(): the ring keeps it and never follows it
+  void* batch = nullptr;  // RingQueue::batch(): the ring keeps the pointer and never dereferences it
   // Of the tenant; null: results are not counted. Outlives the tenant's last queue.
   ResultAccount* results = nullptr;
   bool is_internal = false;  // not a batch of a user: views do not count it
@@ -59,8 +59,8 @@ struct Charge {
   FairCharge tenant;  // of the tenant, if that group is a customer
   std::uint32_t queue_epoch = 0;
   std::uint16_t place = 0;  // the queue's GateId, and the two flags below
-  // Width and site; 0: a local turn of one executor. Nearly all turns are that, and cost one
-  // comparison.
+  // Width and site; 0: a local turn of one executor. Nearly all turns are local turns of one
+  // executor, and cost one comparison.
   std::uint16_t lease = 0;
 
   static constexpr std::uint16_t kCapped = 0x8000;
@@ -79,8 +79,8 @@ struct Charge {
   Site site() const { return (lease & kRemote) != 0 ? Site::kRemote : Site::kLocal; }
 };
 
-// The jobs of a queue that an executor takes at the beginning of its turn. The executor counts as
-// one of the queue, and of its gate, until it settles.
+// The jobs of a queue that an executor takes at the beginning of its turn. The executor counts at
+// the queue and at its gate until it settles.
 struct Claim {
   RingQueue* queue = nullptr;
   IndexRange range{};
@@ -93,7 +93,7 @@ struct Settlement {
   Charge charged{};             // of the claim, or as join() returned it
   Nanoseconds actual{};         // worker time used, of all executors that the turn counts as
   std::uint64_t executed = 0;   // jobs that ended in the turn (not sub-jobs)
-  std::uint64_t started = 0;    // jobs that began, some of `left` too; 0 will do where starts are not limited
+  std::uint64_t started = 0;    // jobs that began, some of `left` too; may be 0 if starts are not limited
   IndexRange left{};            // claimed jobs that were not executed, and go back
   bool has_ended_well = false;  // a job of the turn ended with status ok
   Backoff backoff = Backoff::kNone;  // the queue is not served until it ends

@@ -123,7 +123,7 @@ enum class Durability {
   kNone,   // accepted means passed to the operating system
 };
 
-// What holds the rows of the store.
+// The engine that keeps the rows of the store.
 enum class StoreEngine {
   kRocksdb,     // part of the daemon, in a folder
   kPostgresql,  // a server, which another daemon can take over
@@ -174,7 +174,7 @@ enum class Network { kYes, kNo };
 // Whether remote workers may run a handler's jobs.
 enum class Remote { kNo, kYes };
 
-// What a process of a handler can reach. Both lists empty: all files.
+// The files and the network that a process of a handler can reach. Both lists empty: all files.
 struct Confine {
   std::vector<std::string> read;    // files and folders that it may read and run
   std::vector<std::string> write;   // files and folders that it may also write

@@ -240,7 +240,7 @@ class DottedPairs {
   const Config& config_;
   const ValueParts::Place& from_;
   Values& into_;
-  bool is_within_;                   // what is visited now belongs to the part
+  bool is_within_;                   // the entry that is visited now belongs to the part
   std::size_t map_ = 0;              // the one that is visited, or was last
   std::size_t entries_ = 0;          // of the part
   std::optional<std::string> last_;  // entry of this map

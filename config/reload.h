@@ -7,7 +7,7 @@
 
 namespace locksley::config {
 
-// What a new configuration changes in a daemon that runs on an old one.
+// The effect of a new configuration on a daemon that runs with an old one.
 struct Reload {
   std::vector<std::string> live;  // changed keys that take effect at once, dotted, in the order of the file
   std::vector<std::string> file;  // those of `live` that only the file may set

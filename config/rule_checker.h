@@ -46,7 +46,7 @@ class RuleChecker final : public PathVisitor {
     if (const auto expected = fault(rule, value)) report(path_to(key), *expected, shown(value));
   }
 
-  // Absent texts and lists are empty; CrossChecker decides which of them an entry needs.
+  // Absent texts and lists are empty; CrossChecker decides which texts and lists an entry needs.
   void key(Key key, const std::string& value, const TextRule& rule) {
     if (value.empty() && rule.expected == kText.expected) return;
     if (const auto expected = fault(rule, value)) report(path_to(key), *expected, shown(value));

@@ -100,7 +100,7 @@ std::string describe(const LimitRule<std::uint64_t>& rule);
 std::string describe(const LimitRule<Bytes>& rule);
 std::string describe(const SlotsRule& rule);
 
-// If the value breaks the rule: what was expected.
+// If the value breaks the rule: the expected value, as text.
 std::optional<std::string> fault(const Bounds<std::uint64_t>& bounds, std::uint64_t value);
 std::optional<std::string> fault(const Bounds<Duration>& bounds, Duration value);
 std::optional<std::string> fault(const Bounds<Bytes>& bounds, Bytes value);

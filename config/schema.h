@@ -23,7 +23,7 @@ namespace locksley::config {
 enum class Change {
   kLive,     // takes effect at once
   kFile,     // takes effect at once, but only the file may set it: programs, their users, and permissions
-  kRestart,  // takes effect at the next start: what is built once, or on which queued batches depend
+  kRestart,  // takes effect at the next start: for parts that are built once, or on which queued batches depend
 };
 
 struct Key {

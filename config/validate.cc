@@ -80,7 +80,7 @@ class CrossChecker {
     }
   }
 
-  // A certificate that belongs to two users would log in one of them only.
+  // A certificate that belongs to two users would log in only one of the two.
   void check_certificates() {
     std::map<std::string_view, std::string> paths;  // by common name
     for (const auto& [name, user] : config_.users) {

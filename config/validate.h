@@ -8,9 +8,9 @@
 
 namespace locksley::config {
 
-// Adjusts limits of which one must not exceed the other. If the file sets only one of them, the
-// other follows, so that `max_queued_jobs: 1000` alone is not a contradiction. A value in the file
-// is never changed.
+// Adjusts pairs of limits, in which one must not exceed the other. If the file sets only one limit
+// of a pair, the other follows, so that `max_queued_jobs: 1000` alone is not a contradiction. A
+// value in the file is never changed.
 void settle_limits(Limits& limits, const Origins& origins);
 
 // Programs of handlers without a user of their own run as the daemon's user.

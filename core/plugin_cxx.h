@@ -137,9 +137,9 @@ class Job : public Context {
   std::int32_t outcome_ = LOCKSLEY_OK;
 };
 
-// Sub-jobs of one job, and the wait for all of them. Lives on the stack of the code that spawns and
-// waits; only that thread calls it. The destructor waits, so no sub-job outlives the variables that
-// it uses.
+// Sub-jobs of one job, and the wait for them. Lives on the stack of the code that spawns and waits;
+// only that thread calls it. The destructor waits, so no sub-job outlives the variables that it
+// uses.
 class TaskGroup {
  public:
   explicit TaskGroup(Context& context) : context_(context) {

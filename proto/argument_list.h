@@ -66,8 +66,8 @@ class ArgumentList {
   // No argument is longer than this; in constant time. A dropped argument may have been longer.
   std::size_t longest_bound() const { return longest_bound_; }
 
-  // Memory that this list keeps from being freed: whole blocks (also those that it shares with
-  // others) and its own arrays.
+  // Memory that this list keeps from being freed: whole blocks (also those shared with other lists)
+  // and its own arrays.
   std::size_t memory_bytes() const;
 
   // Removes the first n <= size() arguments, and the references to blocks that no other argument

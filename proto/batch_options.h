@@ -41,8 +41,8 @@ struct BatchOptions {
   static constexpr std::chrono::milliseconds kMaxDuration = std::chrono::hours(24 * 3650);
   static constexpr std::uint64_t kMaxCount = 4294967295;  // of SLOTS and MAXFAILS
   static constexpr std::uint32_t kMaxRetries = 1000;
-  // AFTER and AFTEROK together. Guess: the daemon may have to look up each of them on the disk, at
-  // 20 us.
+  // AFTER and AFTEROK together. Guess: the daemon may have to look up each named batch on the disk,
+  // at 20 us.
   static constexpr std::size_t kMaxAfter = 1'000;
 
   std::string id;  // empty: the daemon chooses
@@ -91,8 +91,7 @@ struct NumberValue {
   std::uint64_t most;
 };
 
-// `Unit`: what the wire counts in, milliseconds or seconds. The command line takes texts such as
-// 10s.
+// `Unit`: the unit on the wire, milliseconds or seconds. The command line takes texts such as 10s.
 template <class Unit>
 struct DurationValue {
   std::optional<Unit> BatchOptions::* member;

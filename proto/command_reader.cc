@@ -265,7 +265,7 @@ void CommandReader::parse_short_bulks() {
   const char* const begin = base + read_;
   const char* const end = base + written_;
   const char* p = begin;
-  // Locals, since the compiler cannot know that the writes to slices change none of them.
+  // Locals, since the compiler cannot know that the writes to slices leave the members unchanged.
   const std::size_t announced = announced_;
   ArgumentList::Slice* slices = pending_.slices_.get();
   std::size_t capacity = pending_.capacity_;

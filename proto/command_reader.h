@@ -21,7 +21,7 @@ struct Command {
   std::string_view name() const { return arguments.empty() ? std::string_view() : arguments[0]; }
 };
 
-// What a call of next() has found.
+// The result of a call of next().
 enum class ReadStatus : std::uint8_t {
   kComplete,  // the output holds a whole command or reply
   kNeedMore,  // the received bytes do not contain another whole one
@@ -130,8 +130,8 @@ class CommandReader {
     kFailed,
   };
 
-  // Each consumes as many bytes as it can. kComplete: its part is parsed; state_ says what comes
-  // next.
+  // Each consumes as many bytes as it can. kComplete: its part is parsed, and state_ is the next
+  // part.
   ReadStatus parse_inline();
   ReadStatus parse_multibulk_header();
   ReadStatus parse_bulks();  // whole short ones, and the header of the next one

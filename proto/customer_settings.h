@@ -54,7 +54,7 @@ struct CustomerOption {
   void (*set)(CustomerSettings&, std::uint64_t);  // null: the value is a rate, and has no bounds here
 };
 
-// The table of these options, which the parser and COMMAND DOCS read; in the order of the latter.
+// The table of these options, read by the parser and by COMMAND DOCS; in the order of COMMAND DOCS.
 inline constexpr auto kCustomerOptions = std::to_array<CustomerOption>({
     {"WEIGHT", "weight", 1, BatchOptions::kMaxWeight,
      [](CustomerSettings& to, std::uint64_t weight) { to.weight = static_cast<std::uint32_t>(weight); }},

@@ -48,7 +48,7 @@ class OutputBuffer {
     size_ += n;
   }
   void append(std::string_view bytes);
-  // The same; by a view of them in a buffer of_views().
+  // The same; a buffer of_views() keeps a view of the bytes instead of a copy.
   void append_large(std::string_view bytes);
   // Takes over the bytes of `other`; without a copy if this buffer is empty, or if they are many.
   void append(OutputBuffer&& other);

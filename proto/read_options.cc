@@ -31,7 +31,7 @@ std::string glob_is_too_long(std::string_view found) {
   return needs("option 'MATCH'", "at most " + std::to_string(kMaxGlobBytes) + " bytes", found);
 }
 
-// `kind`: what the integer counts, such as " of milliseconds"; empty: nothing that needs a word.
+// `kind`: the unit of the integer, such as " of milliseconds"; empty: it has none.
 std::expected<std::uint64_t, std::string> parse_number(std::string_view what, std::string_view found,
                                                        std::uint64_t least, std::uint64_t most,
                                                        std::string_view kind = {}) {

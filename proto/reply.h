@@ -1,4 +1,4 @@
-// A reply as a tree, for clients: what a ReplyReader makes of received bytes.
+// A reply as a tree, for clients: a ReplyReader builds it from received bytes.
 #pragma once
 
 #include <cstddef>

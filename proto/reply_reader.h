@@ -97,8 +97,7 @@ class ReplyReader {
 
   ReadStatus fail(std::string_view what);
   ReadStatus read_value(Found& found);
-  // Its two longer cases, by the type of the value; they move `at` to the end of what they have
-  // read.
+  // Its two longer cases, by the type of the value; they move `at` to the end of the bytes read.
   ReadStatus read_string(const char*& at, char type, Reply& value);  // $ = !
   ReadStatus read_aggregate_head(const char*& at, char type, Found& found);
   bool absorb(Reply& value, bool is_attribute);

@@ -34,7 +34,7 @@ bool is_source(std::string_view word) {
 
 std::string quoted(const BatchOption& option) { return "option '" + std::string(option.name) + "'"; }
 
-// What the integer of an option counts.
+// The unit of an option's integer.
 template <class Member>
 constexpr std::string_view kind_of(const NumberValue<Member>&) {
   return "";
@@ -218,8 +218,8 @@ std::expected<SubmitCommand, std::string> parse_batch(const ArgumentList& argume
   return result;
 }
 
-// Whether `is_wanted` holds for one of the options of a command of one of these kinds. Asked in the
-// order of the command.
+// Whether `is_wanted` holds for one of the options of a command of one of these kinds. Calls it in
+// the order of the command.
 bool any_option(const ArgumentList& arguments, const auto& is_wanted) {
   for (std::size_t at = kOptionsAt; at < arguments.size();) {
     const BatchOption* const option = find_batch_option(arguments[at]);

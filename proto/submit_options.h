@@ -44,9 +44,9 @@ struct OpenCommand {
   BatchOptions options;
 };
 
-// Parse a whole command, its name included, and copy what they keep. The error is the text of the
-// error reply without its '-': it names the option, what was expected and what was found. No side
-// effects, any thread.
+// Parse a whole command, its name included, and copy the parts that they keep. The error is the
+// text of the error reply without its '-': it names the option, what was expected and what was
+// found. No side effects, any thread.
 std::expected<SubmitCommand, std::string> parse_submit(const ArgumentList& arguments);
 std::expected<OpenCommand, std::string> parse_open(const ArgumentList& arguments);
 // As SUBMIT, but only with JOBS; RETAIN is accepted and has no effect.

@@ -21,7 +21,7 @@ class IndexSet {
   bool empty() const { return ranges_.empty(); }
   // The number of indexes.
   std::uint64_t size() const { return size_; }
-  // The number of ranges that they lie in.
+  // The number of ranges in the set.
   std::size_t parts() const { return ranges_.size(); }
   // The least index. The set must not be empty.
   std::uint64_t first() const { return ranges_.begin()->first; }
@@ -46,7 +46,7 @@ class IndexSet {
     ranges_.emplace(range.low, range.high);
     size_ += range.size();
   }
-  // Removes what the set has of `range`, and returns that, ascending.
+  // Removes the indexes of `range` from the set, and returns those that it had, ascending.
   std::vector<IndexRange> take(IndexRange range) {
     std::vector<IndexRange> taken;
     if (range.low >= range.high) return taken;

@@ -26,7 +26,7 @@ constexpr bool is_failure(JobStatus status) {
   return status != JobStatus::kOk && status != JobStatus::kCancelled;
 }
 
-// `now` + `wait`; where the clock cannot count that far, its last instant, which is kNever for an
+// `now` + `wait`; if the clock cannot count that far, its last instant, which is kNever for an
 // Instant.
 constexpr Nanoseconds after(Nanoseconds now, Nanoseconds wait) {
   return wait < Nanoseconds::max() - now ? now + wait : Nanoseconds::max();

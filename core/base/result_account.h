@@ -62,7 +62,7 @@ class ResultAccount {
     spare_.store(spare_bytes, std::memory_order_relaxed);
   }
 
-  // A refund is at most what was charged. The caller guarantees that, and sums below 2^64.
+  // A refund is at most the charge. The caller guarantees that, and sums below 2^64.
   void charge(std::uint64_t bytes);
   void refund(std::uint64_t bytes);
 
@@ -80,9 +80,9 @@ class ResultAccount {
     return parent_ != nullptr && used > spare_.load(std::memory_order_relaxed) && parent_->is_full();
   }
 
-  // is_full(), if this much less were charged: what one batch has charged, which may go on.
+  // is_full() without this part of the charge, which belongs to a batch that may go on.
   bool is_full_without(std::uint64_t bytes) const;
-  // is_full(), if the limits were half of what they are.
+  // is_full(), if the limits were half as large.
   bool is_half_full() const {
     const std::uint64_t used = bytes_.load();
     if (used >= limit() / 2) return true;
@@ -94,7 +94,7 @@ class ResultAccount {
   // room calls on_change()'s function; rarely, a refund that makes none calls it, too.
   bool is_full_and_awaited() { return is_full() && await_room(); }
 
-  // What one batch has charged. Not thread-safe: guarded like the results that it counts.
+  // The charge of one batch. Not thread-safe: guarded like the results that it counts.
   class Charge {
    public:
     explicit Charge(ResultAccount* account) : account_(account) {}  // null: nothing is charged

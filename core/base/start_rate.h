@@ -15,8 +15,8 @@ inline Nanoseconds start_interval(std::uint64_t count, Nanoseconds period) {
   return count == 0 ? Nanoseconds{0} : std::max(Nanoseconds{1}, period / static_cast<std::int64_t>(count));
 }
 
-// Limits how many jobs start in a time. Starts are evenly spaced; but if a late timer has delayed
-// some, they may follow each other faster. This is the generic cell rate algorithm (ITU-T
+// Limits how many jobs start in a given time. Starts are evenly spaced, but starts that a late
+// timer has delayed may follow each other faster. This is the generic cell rate algorithm (ITU-T
 // Recommendation I.371, "Traffic control and congestion control in B-ISDN"), with a tolerance of 10
 // ms where the interval is shorter than that.
 //
@@ -62,7 +62,7 @@ class StartRate {
   }
 
  private:
-  // Bounded, so that no sum overflows; take() is for no more than available() says, or for jobs
+  // Bounded, so that no sum overflows: take() is called for at most available() jobs, or for jobs
   // that run already.
   Nanoseconds time_of(std::uint64_t count) const {
     constexpr std::uint64_t kMostStarts = std::uint64_t{1} << 60;

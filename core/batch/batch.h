@@ -44,7 +44,7 @@ enum class Hold : std::uint8_t {
 using Holds = std::uint8_t;  // a set of Hold
 constexpr bool has(Holds holds, Hold hold) { return (holds & static_cast<Holds>(hold)) != 0; }
 
-// What happens to the running jobs of a batch that is told to stop.
+// The fate of the running jobs of a batch that is stopped.
 enum class RunningJobs : std::uint8_t {
   kStop,  // they are asked to stop, too
   kGoOn,  // they end as they would have ended
@@ -53,7 +53,7 @@ enum class RunningJobs : std::uint8_t {
 // Which outputs are kept.
 enum class Keep : std::uint8_t { kAll, kFailures, kNone };
 
-// What the maker of a batch sets.
+// The settings by the maker of a batch.
 struct BatchOptions {
   std::string id;    // unique among live batches; the caller guarantees that
   std::string name;  // for people
@@ -69,7 +69,7 @@ struct BatchOptions {
   Keep keep = Keep::kAll;
   std::uint64_t max_output_bytes = 0;  // of a job; a longer output ends it as an error; 0: 4 GiB
   ResultAccount* results = nullptr;    // its results in memory are charged to this; null: not counted
-  ResultAccount* failures = nullptr;   // what is kept about its failed jobs, likewise
+  ResultAccount* failures = nullptr;   // the data about its failed jobs, likewise
   bool is_internal = false;            // the pool's own: views do not count it among the tenant's batches
   GateId gate = 0;                     // of its lane; Lane::hand_over() may change it
 };
@@ -207,9 +207,9 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // not depend on rows. The caller then frees the rows: by drop_rows_before(), and in the journal's
   // store.
   void discard_rows_before(std::uint64_t row, const ResultLog::Place& place);
-  // The batch is about to be destroyed: its results, and what is kept about its failures, no longer
-  // count in their accounts, although another thread may take long to free a large batch. Without
-  // this call they count until then. If failed jobs are queued again later, both count again.
+  // The batch is about to be destroyed: its results and the data about its failures no longer count
+  // in their accounts, although another thread may take long to free a large batch. Without this
+  // call they count until then. If failed jobs are queued again later, both count again.
   void refund_results();
 
   // ---- For the lane and its executors only (core/lane/lane.h, core/pool/worker.cc) ----

@@ -14,7 +14,7 @@ class JobContext;
 
 // Runs one job: writes its output to the context, or calls context.fail(). An exception becomes the
 // job's error. Called by any worker, and by many at once. Must not keep the view of the payload.
-// core/tasks/context.h says what it can do.
+// core/tasks/context.h says what a job can do.
 using NativeHandler = std::function<void(JobContext& context, std::string_view payload)>;
 
 // A named handler, and the counts of what it has done so far.

@@ -28,7 +28,7 @@ class JobNotes {
  public:
   static constexpr std::size_t kMostText = 4096;       // of one note; the rest is cut off
   static constexpr std::size_t kMostBytes = 1U << 20;  // guess: 250 of the longest, 10,000 of one number
-  static constexpr std::size_t kEach = 100;            // about what a note costs besides its text
+  static constexpr std::size_t kEach = 100;            // about how many bytes a note costs besides its text
 
   // Replaces the job's note; an empty text removes it. False: there is no room, and the job has
   // none now.

@@ -8,7 +8,7 @@
 namespace locksley {
 namespace {
 
-// About what a row takes in a compact form, in addition to its output.
+// About how many bytes a row takes in a compact form, in addition to its output.
 constexpr std::size_t kStoredHeadBytes = 4;
 constexpr std::size_t kFirstChunkBytes = 512;
 constexpr std::size_t kLargestChunkBytes = 256 * 1024;

@@ -1,4 +1,4 @@
-// Which jobs of a batch failed how often, and which of them wait to be retried.
+// How often each job of a batch has failed, and which failed jobs wait for a retry.
 #pragma once
 
 #include <cstdint>
@@ -79,7 +79,7 @@ class Retries {
     std::uint64_t high;
     AttemptCounts attempts;
   };
-  // Removes what parts_ has of these jobs. Returns the first part above them.
+  // Removes these jobs from parts_. Returns the first part above them.
   std::map<std::uint64_t, Part>::iterator cut(IndexRange jobs);
 
   std::map<std::uint64_t, Part> parts_;  // disjoint; by their low ends

@@ -37,7 +37,7 @@ void ExternalExecutor::fetch(std::uint64_t most, std::size_t most_bytes) {
   try {
     most = batch().payloads().fetch(first_, payloads_, scratch_);
   } catch (const std::exception& exception) {
-    // Fetches the first payload alone: perhaps only a later one cannot be read.
+    // Fetches only the first payload: perhaps only a later payload cannot be read.
     if (most > 1) return fetch(1, most_bytes);
     started_ = 1;
     turn_.job_begins();
@@ -165,7 +165,7 @@ void ExternalExecutor::end_turn() {
   turn_.settle(steady_now());
   // A large buffer is not kept, as in a worker's turn.
   if (scratch_.capacity() > 2 * PayloadSource::kScratchBytes) std::string().swap(scratch_);
-  // What was given back is for the other executors, too.
+  // Other executors may claim the jobs that were given back.
   if (gives_back) lane_.wake();
 }
 

@@ -1,4 +1,4 @@
-// What is in a lane: for people, for metrics, and for code that must know where a job is.
+// The content of a lane: for people, for metrics, and for code that must know where a job is.
 #pragma once
 
 #include <cstddef>

@@ -102,7 +102,7 @@ bool Lease::fetch(std::size_t most_bytes) {
       settle(Nanoseconds{0});
       return false;
     } catch (const std::exception& exception) {
-      // Fetches the first payload alone: perhaps only a later one cannot be read.
+      // Fetches only the first payload: perhaps only a later payload cannot be read.
       if (!is_alone) continue;
       const auto ended = held_.take({range_.low, range_.low + 1});
       begin();

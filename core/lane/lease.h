@@ -20,15 +20,15 @@
 
 namespace locksley {
 
-// What a lease asks for.
+// The request for a lease.
 struct LeaseRequest {
   std::uint64_t most_jobs = 1;
   // About how many bytes of payloads: the job that reaches the limit still belongs to the lease.
   std::size_t most_bytes = ~std::size_t{0};
   std::uint32_t width = 1;  // how many slots of the machine run its jobs side by side
   Nanoseconds quantum{0};   // how long it should take; 0: the lane's
-  // At which gates of the lane, of those open to remote executors (Lane::Gates::set_remote()).
-  // Null: at all of them.
+  // Gates of the lane that are open to remote executors (Lane::Gates::set_remote()). Null: all such
+  // gates.
   const GateSet* gates = nullptr;
 };
 
@@ -50,7 +50,7 @@ struct LeaseBuffers {
 //   end_jobs()                 some of its jobs have ended; any number of times, in any order
 //   set_started()              how many of its jobs have started, before some of them go back
 //   give_back()                its tail, or all that is left, is queued again; any number of times
-//   charge_so_far()            its batch is charged for what the lease has used by now
+//   charge_so_far()            its batch is charged for the lease's service so far
 //   settle() lose() expire()   the lease is over
 //
 // Who holds an index: each job is queued, has ended, or is held by exactly one lease or executor.
@@ -61,7 +61,7 @@ struct LeaseBuffers {
 // The program measures the service, by a clock of its own (core/lane/slot_times.h): it is the sum
 // of the times of the lease's slots.
 // Owned by the code that talks to the machine; the lane and the buffers outlive it. A lease that is
-// out and is destroyed is settled, for what it was charged so far.
+// destroyed while it is out is settled for its charge so far.
 // One thread at a time. claim() blocks if fetching the batch's payloads blocks. Nothing else
 // blocks: results pile up in a journal that has no room, so the program claims nothing then. A job
 // whose payload can never be read ends as an error; if a payload cannot be read now, its batch
@@ -144,8 +144,8 @@ class Lease {
   // whose leases last long would seem to have received nothing.
   void charge_so_far(Nanoseconds service);
 
-  // The lease is over: what it holds goes back. `service`: what it has used in all. Returns how
-  // many jobs went back.
+  // The lease is over: the jobs that it holds go back. `service`: the whole service that it has
+  // used. Returns how many jobs went back.
   std::uint64_t settle(Nanoseconds service);
   // The same for a lease whose machine is gone. `running`: how many of its slots may have run a
   // job. A loss is counted for the first `running` jobs that it holds, and for no others; those

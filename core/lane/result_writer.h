@@ -105,9 +105,9 @@ class ResultWriter {
       return replace_by_long(text);
     append(text);
   }
-  // The job has ended with what was written as its output. For kOk, an output that is longer than
-  // the batch allows, or of which a part was refused, makes it an error. For other statuses the
-  // output is cut.
+  // The job has ended; its output is the text written so far. For kOk, an output that is longer
+  // than the batch allows, or of which a part was refused, makes it an error. For other statuses
+  // the output is cut.
   void end_job(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
   // The same with facts of the job's run (core/batch/job_facts.h, encoded), which are kept with its
   // row. Changes `facts`.
@@ -264,8 +264,8 @@ class ResultWriter {
   std::size_t published_row_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::vector<Burst> bursts_ LOCKSLEY_GUARDED_BY(mutex_);
 
-  // What running() shows: as batch_ and began_. Held for a few instructions, also under mutex_, as
-  // a publication may take milliseconds.
+  // The values that running() shows, equal to batch_ and began_. Held for a few instructions, also
+  // under mutex_, as a publication may take milliseconds.
   struct Shown {
     Batch* batch = nullptr;
     Nanoseconds began{};

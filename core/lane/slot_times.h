@@ -1,4 +1,4 @@
-// Which leases occupy the slots of a remote worker, and since when: what each lease is charged.
+// Which leases occupy the slots of a remote worker, since when, and how much each lease is charged.
 #pragma once
 
 #include <array>
@@ -34,7 +34,8 @@ class SlotTimes {
  public:
   static constexpr std::size_t kMostLeases = 2;  // on a slot
 
-  // What one lease occupies. A member of its holder; stays where it is while it occupies slots.
+  // The slots that one lease occupies. A member of the lease's holder, which must not move while it
+  // occupies slots.
   struct Occupation {
     std::uint32_t first = 0;
     std::uint32_t width = 0;  // 0: no slots

@@ -40,7 +40,7 @@ namespace locksley {
 // the other, and block no longer than that. Steps in a wrong order are bugs, and abort.
 class Turn {
  public:
-  // What publish() and leave() do while the batch's journal has no room.
+  // The behaviour of publish() and leave() while the batch's journal has no room.
   enum class NoRoom : std::uint8_t { kWait, kGoOn };
 
   Turn(Lane& lane, ResultWriter& writer, NoRoom no_room = NoRoom::kWait)
@@ -72,8 +72,8 @@ class Turn {
   // The turn begins. The charged time began with the instant of step 1, for settle_and_claim() that
   // of the settlement: so turns that follow each other leave no time between them uncharged.
   void begin_at_claim() { begin(charged_.began); }
-  // The turn begins now, and so does its first job. For a holder that measures by itself what the
-  // turn uses: settle_for().
+  // The turn begins now, and so does its first job. For a holder that measures the turn's service
+  // itself: settle_for().
   void begin_measured() {
     begin(steady_now());
     job_begins();
@@ -84,7 +84,7 @@ class Turn {
   void job_begins() {
     if (!is_counted_ && jobs_width_ != 0) count_executors();
   }
-  // Counts `jobs` jobs, the lowest of those left, as ended. Their results are in the writer.
+  // Counts the lowest `jobs` of the jobs left as ended. Their results are in the writer.
   void count_ended(std::uint64_t jobs) {
     executed_ += jobs;
     left_.low += jobs;
@@ -145,8 +145,8 @@ class Turn {
   std::uint64_t executed() const { return executed_; }
   // The number of executors that it counts as.
   std::uint32_t width() const { return charged_.width(); }
-  // What the ring expects the claim to take, and how long the batch had waited for it. 0 for a
-  // thief.
+  // The time that the ring expects the claim to take, and how long the batch had waited for the
+  // claim. 0 for a thief.
   Nanoseconds expected() const { return charged_.time; }
   Nanoseconds waited() const { return waited_; }
   // When the turn began; settle() charges the batch for the time since then. From step 2 on, until

@@ -97,7 +97,7 @@ class Pool {
 
   // The jobs that run, each with the number of its worker: those of batches for which `is_wanted`
   // is true. `since` is when the worker's turn began. A worker between two jobs shows the last one.
-  // Takes the mutex of what each worker's result writer shows, and so never waits for a
+  // Takes the mutex of the values that each worker's result writer shows, and so never waits for a
   // publication.
   struct RunningJob {
     std::uint32_t worker = 0;

@@ -266,7 +266,7 @@ void Worker::run_turn() {
     if (shared && mean * static_cast<std::int64_t>(own_range_.len()) > kWorthWaking) common_idle_.notify();
   }
   if (shared) {
-    // Thieves take from the high end, so what is left begins where the worker has stopped.
+    // Thieves take from the high end, so the rest begins where the worker has stopped.
     const IndexRange rest = own_range_.take_all();
     turn_.set_left({turn_.left().low, rest.empty() ? taken : rest.high});
   }

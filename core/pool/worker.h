@@ -36,7 +36,7 @@ class Pool;
 // worker that has left. The pool has its thread, too, from start() until it has joined it.
 // The functions are grouped by the threads that may call them.
 // Nothing that other threads call blocks. start() throws std::system_error if the thread cannot be
-// started. What a handler throws becomes its job's error.
+// started. An exception of a handler becomes its job's error.
 //
 // Invariant: a job returns only when all its sub-jobs have ended. While a worker waits, it steals
 // sub-jobs of its own batch only. A race may still hand it one of another batch; it then runs that
@@ -83,8 +83,8 @@ class Worker {
   void cut_burst() { overdue_.store(true); }
 
  private:
-  // What a thief learns of a claim that it steals from. The batch lives as long as any of its jobs
-  // has not ended.
+  // The facts about a claim for a thief that steals from it. The batch lives as long as any of its
+  // jobs has not ended.
   struct ClaimTag {
     Batch* batch;
   };
@@ -181,7 +181,8 @@ class Worker {
   alignas(kCacheLine) StealRange<ClaimTag>::Owner own_range_ LOCKSLEY_GUARDED_BY(own_thread_);
   ResultWriter writer_;  // the monitor publishes, too
   Turn turn_ LOCKSLEY_GUARDED_BY(own_thread_);
-  // The innermost turn: turn_, or that of run_task_of_other(). It is charged for what runs now.
+  // The innermost turn: turn_, or that of run_task_of_other(). It is charged for the code that runs
+  // now.
   Turn* paying_ LOCKSLEY_GUARDED_BY(own_thread_) = &turn_;
   std::string scratch_ LOCKSLEY_GUARDED_BY(own_thread_);  // of PayloadSource::fetch()
   // Payloads of the present burst.

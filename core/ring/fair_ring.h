@@ -109,8 +109,8 @@ class FairRing {
   // as queue_again() says. Returns them; an empty range: there are none.
   [[nodiscard]] IndexRange withdraw(RingQueue& queue, std::uint64_t from, Nanoseconds now)
       LOCKSLEY_EXCLUDES(mutex_);
-  // The queue leaves, with the jobs that wait in it, for another ring. None, and nothing happens,
-  // while jobs of it are claimed or it has executors.
+  // The queue leaves, with the jobs that wait in it, for another ring. None, without effect, while
+  // its jobs are claimed or it has executors.
   struct TakenOut {
     bool was_attached = false;  // if not, the other members mean nothing
     bool is_closed = false;
@@ -203,7 +203,7 @@ class FairRing {
  private:
   // ---- Turns (fair_ring.cc) ----
 
-  // What a claim of one local executor asks for: a type of its own, so that such a claim has no
+  // The request for a claim of one local executor: a type of its own, so that such a claim has no
   // code for leases.
   struct PlainRequest;
   // The seat whose queue the claim serves; null: none.

@@ -15,7 +15,7 @@ namespace locksley {
 // Limits that queues of several tenants have in common. Gate 0 always exists.
 //
 // A handle of a ring, which outlives it. Any thread. Each call takes the ring's mutex once; a
-// change is effective at once, and what runs goes on. A gate that does not exist ends the process.
+// change is effective at once; running turns go on. A gate that does not exist ends the process.
 // O(1), unless the call says otherwise.
 class FairRing::Gates {
  public:

@@ -15,8 +15,8 @@ namespace locksley {
 // Weights and limits of tenants and of their customers.
 //
 // A handle of a ring, which outlives it. Any thread. Each call takes the ring's mutex once; costs
-// as with FairRing, unless the call says otherwise. A change is effective at once, and what runs
-// goes on. Nothing fails.
+// as with FairRing, unless the call says otherwise. A change is effective at once; running turns go
+// on. Nothing fails.
 class FairRing::Groups {
  public:
   // Also for a tenant without queues: it will have that weight, or these limits, once it has one.

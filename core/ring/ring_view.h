@@ -51,7 +51,7 @@ struct GateView {
   std::uint32_t gate = 0;
   std::uint32_t concurrency = 0;  // 0: no limit
   bool is_on = true;              // GateOptions::is_on
-  bool is_open = true;            // jobs of it may be claimed, by local executors or by remote ones
+  bool is_open = true;            // its jobs may be claimed, by local executors or by remote ones
   std::uint64_t queues = 0;       // attached, internal ones too
   // Queues with jobs (paused ones too) or with executors.
   std::uint64_t active_queues = 0;
@@ -96,7 +96,7 @@ struct QueueView {
   // The tenant, or the customer, has as many slots as it may, or its rate admits no start now.
   bool tenant_at_limit = false;
   bool customer_at_limit = false;
-  bool results_at_limit = false;  // the tenant's account of results is full: nothing of it starts
+  bool results_at_limit = false;  // the tenant's account of results is full: none of its jobs start
   bool gate_is_closed = false;    // its gate admits no executor: it is off, held, or at its limit
   bool waiting = false;           // has jobs that may be claimed now
   std::uint32_t gate = 0;

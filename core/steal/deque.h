@@ -22,7 +22,8 @@ namespace locksley {
 // to the owner or to one thief.
 //
 // The code that creates the deque owns it, and destroys it after all its handles. The deque does
-// not own what its values point to, and forgets the values that are left at its destruction.
+// not own the objects to which its values point, and forgets the values that are left at its
+// destruction.
 // Access is by handles. Owner: one at a time, used by one thread at a time; when it is destroyed,
 // another thread may get the next one from `owner()`, ordered by a lock or the like. Thief: any
 // number, from any thread, even while there is no owner.

@@ -9,7 +9,7 @@ namespace locksley {
 enum class StealOutcome {
   kStolen,    // the value is the thief's alone
   kEmpty,     // there was nothing at one moment during the call
-  kLostRace,  // another thread took or changed it first; says nothing about what is left
+  kLostRace,  // another thread took or changed it first; says nothing about the values left
 };
 
 // The result of one attempt to steal. A plain value.

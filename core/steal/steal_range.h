@@ -1,5 +1,5 @@
-// What is left of a claim or of a loop: the owner takes bursts from its low end, thieves take the
-// upper half.
+// The rest of a claim or of a loop: the owner takes bursts from its low end, thieves take the upper
+// half.
 #pragma once
 
 #include <algorithm>
@@ -23,9 +23,9 @@ struct NoPayload {};
 
 // The stealing range: a range of indexes. Its owner takes bursts from the low end, and thieves take
 // halves from the high end, each in one step. The owner publishes range after range in it, each
-// with a few words that tell a thief what the range is about (its batch, for example). Each index
-// is given out exactly once. The idea is that of Dzmitry Huba, "Load-balancing partitioner with
-// work stealing, part one" (blogs.msdn.com/dhuba), whose owner takes one index at a time.
+// with a few words that describe the range for thieves (its batch, for example). Each index is
+// given out exactly once. The idea is that of Dzmitry Huba, "Load-balancing partitioner with work
+// stealing, part one" (blogs.msdn.com/dhuba), whose owner takes one index at a time.
 //
 // The code that creates the object owns it, and destroys it after all its handles.
 // Access is by handles. Owner: one at a time, used by one thread at a time. Thief: any number, from
@@ -35,10 +35,10 @@ struct NoPayload {};
 // Nothing fails. Two owners at a time, a range that is too long, and a publication before the last
 // range is used up are bugs, and abort.
 //
-// One AtomicPair (low, high) holds what is left, in positions: numbers that stand for indexes and
-// only grow over the object's life. `position + shift` is the index, where shift is a word beside
-// the payload. The owner remembers the pair as it last knew it, so that taking a burst is a single
-// swap, without a load.
+// One AtomicPair (low, high) holds the rest of the range, in positions: numbers that stand for
+// indexes and only grow over the object's life. `position + shift` is the index, where shift is a
+// word beside the payload. The owner remembers the pair as it last knew it, so that taking a burst
+// is a single swap, without a load.
 //
 // Why each index goes to exactly one taker, who knows the right payload, in steps. A pair is empty
 // when low == high; a range is what is published in one go, n positions from base on; E is base +
@@ -81,10 +81,10 @@ class StealRange {
   // another.
   static constexpr std::uint64_t kMaxLen = std::uint64_t{1} << 32;
 
-  // take_burst() takes at most 1/kBurstDivisor of what is left, but at least one index.
+  // take_burst() takes at most 1/kBurstDivisor of the rest, but at least one index.
   static constexpr std::uint64_t kBurstDivisor = 4;
 
-  // What a thief gets.
+  // The part of a range that a thief gets.
   struct Stolen {
     IndexRange range;
     Payload payload;
@@ -163,12 +163,12 @@ class StealRange<Payload, Atomics>::Owner {
     return range_->take_as([n](std::uint64_t left) { return std::min(n, left); });
   }
 
-  // The same, but of what is left at most a quarter (and at least one), so that bursts shrink
+  // The same, but at most a quarter of the rest (and at least one index), so that bursts shrink
   // towards the end, and thieves find work until the last few indexes:
   // min(max, max(1, left / kBurstDivisor)).
   // Why 4: a swap costs about 8 ns, so that a claim of 512 costs its owner 0.13 ns an index with 2,
   // 0.30 with 4, 0.57 with 8 and 1.0 with 16 (BM_StealRange_BurstDivisor). Whole loops did not
-  // differ measurably between 2, 4 and 16. With 2 a slow body can hold back half of what is left.
+  // differ measurably between 2, 4 and 16. With 2 a slow body can hold back half of the rest.
   [[nodiscard]] IndexRange take_burst(std::uint64_t max) {
     return range_->take_as([max](std::uint64_t left) {
       return std::min(max, std::max<std::uint64_t>(1, left / kBurstDivisor));
@@ -181,8 +181,8 @@ class StealRange<Payload, Atomics>::Owner {
     return range_->take_as([](std::uint64_t left) { return left; });
   }
 
-  // What was left when the owner last looked, by publishing or taking; thieves may have made it
-  // less. But if it is 0, nothing is left.
+  // How many indexes were left at the owner's last publication or take; thieves may have taken some
+  // since. But if it is 0, nothing is left.
   std::uint64_t len() const { return range_->known_len(); }
 
   [[nodiscard]] Thief thief() const { return range_->thief(); }
@@ -200,7 +200,7 @@ class StealRange<Payload, Atomics>::Owner {
 template <class Payload, class Atomics>
 class StealRange<Payload, Atomics>::Thief {
  public:
-  // One attempt to take the upper half of what is left, rounded up: the last index, too.
+  // One attempt to take the upper half of the rest, rounded up; so a thief can take the last index.
   Steal<Stolen> steal() const { return range_->steal(); }
 
   // Hints, as the range's.

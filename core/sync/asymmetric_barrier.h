@@ -23,8 +23,8 @@ namespace locksley {
 // at a time, however many threads call heavy(), and interrupt the other threads no more often.
 //
 // Where the kernel has no such call, light() does a locked operation on a line of the caller's own
-// instead, and heavy() another. ThreadSanitizer sees neither; what they order here are atomics,
-// never plain data.
+// instead, and heavy() another. ThreadSanitizer sees neither; the program orders only atomics by
+// them, never plain data.
 //
 // Its state belongs to the process, as the kernel's barrier does: the one exception from "no
 // globals". Any thread may call it. heavy() blocks for as long as one or two barriers of the kernel

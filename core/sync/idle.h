@@ -31,12 +31,12 @@ namespace locksley {
 template <class Atomics>
 class BasicIdle {
  public:
-  // What can be woken. A member of its worker.
+  // A worker as an object that can be woken; a member of its worker.
   struct Sleeper {
     typename Atomics::parker parker;
     // Guarded by the mutex of the Idle:
     bool listed = false;
-    const void* batch = nullptr;  // of a helper: what it could run
+    const void* batch = nullptr;  // of a helper: the batch whose tasks it could run
   };
 
   // How many workers share this set: at most half of them, but at least one, begin to search.

@@ -24,8 +24,8 @@ class LOCKSLEY_CAPABILITY("mutex") Mutex {
   void lock() LOCKSLEY_ACQUIRE() { mutex_.lock(); }
   void unlock() LOCKSLEY_RELEASE() { mutex_.unlock(); }
   [[nodiscard]] bool try_lock() LOCKSLEY_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
-  // Tells the compiler that the caller holds it, where the caller has locked it under another name
-  // (a member of the same object, reached by another way). Checks nothing.
+  // Tells the compiler that the caller holds this mutex, if the caller has locked it under another
+  // name (the same member, reached by another path). Checks nothing.
   void assume_held() const LOCKSLEY_ASSERT_CAPABILITY(this) {}
 
  private:
@@ -34,7 +34,7 @@ class LOCKSLEY_CAPABILITY("mutex") Mutex {
 };
 
 // Holds a mutex (any with lock() and unlock(), such as those of tests/model) from its construction
-// to its destruction, but for the time between unlock() and lock(). One thread's; on the stack.
+// to its destruction, except between unlock() and lock(). Used by one thread; on the stack.
 template <class Lockable = Mutex>
 class LOCKSLEY_SCOPED_CAPABILITY MutexLock {
  public:

@@ -81,8 +81,8 @@ void BasicParker<Atomics>::park() {
     } while (seen == kParked);
   }
   check(seen == kToken, "two threads park at one parker");
-  // Takes the token. What was written before every unpark() up to here is seen, also one that found
-  // a token.
+  // Takes the token. The caller then sees all writes that came before any unpark() up to here, also
+  // before one that found a token.
   state_.exchange(kEmpty);
 }
 

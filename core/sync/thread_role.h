@@ -1,4 +1,4 @@
-// What belongs to one thread, checked at compile time.
+// Data and functions that belong to one thread, checked at compile time.
 #pragma once
 
 #include "core/base/check.h"

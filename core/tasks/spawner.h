@@ -66,7 +66,7 @@ class Spawner {
   }
   // The job that has spawned is over.
   void end();
-  // The tasks that follow belong to this batch. Returns the batch of those before. Needs:
+  // From now on, tasks belong to this batch. Returns the batch of the earlier tasks. Needs:
   // is_spawning(), and no task is left.
   const Batch* exchange_batch(const Batch* batch) {
     own_thread_.assume_held();

@@ -28,7 +28,8 @@ struct JobFrame;
 struct alignas(kCacheLine) Task {
   static constexpr std::size_t kInlineBytes = 96;
 
-  // Runs the closure and destroys it. Does not throw: what the closure throws goes to the count.
+  // Runs the closure and destroys it. Does not throw: an exception of the closure goes to the
+  // count.
   void (*run)(Task&, Context&);
   TaskCount* count;
   const JobFrame* frame;
@@ -98,7 +99,7 @@ class BasicTaskCount {
   typename Atomics::template atomic<std::int64_t> finished_elsewhere_{0};
 };
 
-// The count of a group whose tasks a worker spawned, and the first exception of them.
+// The count of a group whose tasks a worker spawned, and the tasks' first exception.
 class TaskCount : public BasicTaskCount<StdAtomics> {
  public:
   explicit TaskCount(Spawner& owner) : owner_(owner) {}

@@ -11,7 +11,7 @@
 
 namespace locksley {
 
-// Sub-jobs of one job, and the wait for all of them.
+// Sub-jobs of one job, and the wait for them.
 //
 // On the stack of the code that spawns and waits; only that thread calls it. The destructor waits,
 // so a sub-job may refer to anything that outlives the group.

@@ -1,5 +1,5 @@
-// How the tenants and customers of a ring stand: which of them may be served, and what is due to
-// each.
+// The standings of a ring's tenants and customers: which may be served, and how much service is due
+// to each.
 #pragma once
 
 #include <algorithm>

@@ -50,7 +50,7 @@ class ServiceOrder {
       return is_out_of_reach(gate) || (gate.admits & RingGate::admitting(site)) == 0;
     }
   };
-  // What a claim found at the open gates.
+  // The result of a claim's search at the open gates.
   struct Look {
     VirtualTime pass_to = 0;     // to which the clock moves: FairLevel::time_to_pass()
     bool is_restricted = false;  // a gate is left to other executors (Choice)

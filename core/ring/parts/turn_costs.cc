@@ -80,8 +80,8 @@ JobLength TurnCosts::length_of(const RingQueue& queue) const {
   const auto most = static_cast<double>(brief_job_.count());
   const auto length = [](bool is_brief) { return is_brief ? JobLength::kBrief : JobLength::kLengthy; };
   if (queue.cost_.is_known()) return length(queue.cost_.mean() <= most);
-  // The cost is unknown: one worker of those for brief jobs may find it out. If the first jobs of
-  // the tenant's latest queues were lengthy, one worker for all its customers.
+  // The cost is unknown: one of the workers for brief jobs may measure it. If the first jobs of the
+  // tenant's latest queues were lengthy, one worker for all its customers.
   const RingSeat& seat = *queue.seat_;
   if (queue.fair.executors != 0 || seat.first_costs.least(queue.kind_) > most) return JobLength::kLengthy;
   const RingSeat* const tenant = seat.parent;

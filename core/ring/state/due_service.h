@@ -13,14 +13,15 @@ namespace locksley {
 // The service of a lane at one moment, as sums that decay (DecayingSum).
 struct ServiceReading {
   double lane = 0;        // all service
-  double shared = 0;      // the part of it that is shared out: all, or what is due to one tenant
+  double shared = 0;      // the part of `lane` that is shared out: all of it, or one tenant's due part
   double per_weight = 0;  // the same, each part divided by the weights that competed for it
   Nanoseconds at{};
 };
 
-// Divides the service of a lane among the tenants that compete for it, or what is due to a tenant
-// among its customers. A member of the ring, or of the tenant's customers; the ring synchronises
-// the calls, and calls advance() before each change of the weights. O(1); nothing fails.
+// Divides the service of a lane among the tenants that compete for it, or the service due to a
+// tenant among its customers. A member of the ring, or of the tenant's customers; the ring
+// synchronises the calls, and calls advance() before each change of the weights. O(1); nothing
+// fails.
 class ServiceClock {
  public:
   // The sums at `now`, if weights with the sum `weight` have competed since the last advance().
@@ -52,7 +53,7 @@ class DueService {
  public:
   struct Sums {
     double lane = 0;  // nanoseconds of service
-    double due = 0;   // the part of these that is due to the group
+    double due = 0;   // the part of `lane` that is due to the group
   };
 
   void begin(const ServiceReading& reading) {

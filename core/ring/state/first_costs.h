@@ -1,4 +1,4 @@
-// What the first jobs of the queues of a group have cost.
+// The cost of the first jobs of a group's queues.
 #pragma once
 
 #include <algorithm>

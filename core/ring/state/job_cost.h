@@ -1,5 +1,5 @@
-// What a job of a queue costs, as the turns of the queue have measured it; and how many jobs a
-// claim may take.
+// The cost of a job of a queue, as measured by the queue's turns, and how many jobs a claim may
+// take.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace locksley {
 
 // The estimate of the cost of one job: worker time in nanoseconds, with that of its sub-jobs. It is
-// a decaying mean of what turns have measured. Claims grow step by step while it is new.
+// a decaying mean of the measurements of turns. Claims grow step by step while it is new.
 //
 // A member of RingQueue, and guarded as it is. A plain value of 32 bytes; nothing blocks or fails.
 class JobCost {

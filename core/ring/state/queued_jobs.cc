@@ -7,7 +7,7 @@ namespace locksley {
 
 namespace {
 
-// Moves what `range` has of `wanted` to `taken`, and the rest to `left`.
+// Moves the indexes of `range` that are in `wanted` to `taken`, and the others to `left`.
 void divide(IndexRange range, IndexRange wanted, std::vector<IndexRange>& taken,
             std::vector<IndexRange>& left) {
   if (range.empty()) return;

@@ -19,7 +19,7 @@ namespace locksley {
 // What is shared out fairly: worker time, or the number of jobs.
 enum class Share : std::uint8_t { kTime, kJobs };
 
-// What a claim asks for.
+// The request for a claim.
 struct ClaimRequest {
   ClaimFilter filter = ClaimFilter::kAny;
   std::uint64_t most = ~std::uint64_t{0};  // jobs; at least 1
@@ -49,8 +49,8 @@ struct QueueOptions {
   GateId gate = 0;           // an existing one of the ring
 };
 
-// What the ring has charged in advance for a turn. Made by the ring, and passed back to it
-// unchanged in the settlement.
+// The ring's charge in advance for a turn. Made by the ring, and passed back to it unchanged in the
+// settlement.
 struct Charge {
   Nanoseconds time{};   // the estimate; 0 for a thief
   Nanoseconds began{};  // when the turn began

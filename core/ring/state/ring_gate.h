@@ -58,7 +58,7 @@ enum class ClaimFilter : std::uint8_t { kAny, kBrief };
 // RingGate::admits.
 enum class Site : std::uint8_t { kLocal = 8, kRemote = 16 };
 
-// What the program sets for a gate.
+// The program's settings of a gate.
 struct GateOptions {
   std::uint32_t concurrency = 0;    // local executors at once; 0: no limit
   bool is_on = true;                // a switch, of local executors
@@ -68,7 +68,7 @@ struct GateOptions {
   Nanoseconds start_cost{0};
   std::uint32_t max_running = 0;  // executors at once, local and remote ones together; 0: no limit
   bool is_remote = false;         // remote executors serve it
-  bool is_held = false;           // nothing of it may be claimed; it may be reclaimed
+  bool is_held = false;           // its jobs cannot be claimed, but can be reclaimed
 };
 
 // A gate, and the level of the tenants that have queues there. Owned by the ring. Guarded by the

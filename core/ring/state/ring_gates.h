@@ -41,7 +41,7 @@ class RingGates {
     if (gate.is_limited) [[unlikely]]
       update_admits(gate);
   }
-  // After any change of what opens and closes the gate.
+  // After any change that may open or close the gate.
   void update_admits(RingGate& gate) LOCKSLEY_REQUIRES(kFairNodes) {
     const std::uint32_t admits = gate.admitted_now();
     if (admits == gate.admits) return;

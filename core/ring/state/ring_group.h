@@ -72,9 +72,9 @@ struct RingCustomers;
 // for a while without queues (FairRing::Options::most_idle_tenants, most_idle_customers). Guarded
 // by the ring's mutex (core/ring/state/ring_lock.h). Nothing blocks or fails.
 struct RingGroup : FairCompetitor<RingSeat, RingNode> {
-  // Bits of `blocks`: why no queue of it is served, though some may be ready. kFull: its account of
-  // results was full at the last claim; until Groups::reopen_tenants(). kAtSlots: it has as many
-  // executors as it may. kAtRate: its rate admits no start now.
+  // Bits of `blocks`: why none of its queues is served, though some may be ready. kFull: its
+  // account of results was full at the last claim; until Groups::reopen_tenants(). kAtSlots: it has
+  // as many executors as it may. kAtRate: its rate admits no start now.
   static constexpr std::uint8_t kFull = 1;
   static constexpr std::uint8_t kAtSlots = 2;
   static constexpr std::uint8_t kAtRate = 4;
@@ -131,7 +131,7 @@ struct RingCustomers {
   IdleGroups idle LOCKSLEY_GUARDED_BY(kFairNodes);
   IndexedHeap<RingGroup, Nanoseconds, &idle_place_of> resting LOCKSLEY_GUARDED_BY(kFairNodes);
   std::size_t idle_size() const LOCKSLEY_REQUIRES(kFairNodes) { return idle.size() + resting.size(); }
-  ServiceClock service LOCKSLEY_GUARDED_BY(kFairNodes);  // what is due to the tenant, among them
+  ServiceClock service LOCKSLEY_GUARDED_BY(kFairNodes);  // the service due to the tenant
 };
 
 }  // namespace locksley

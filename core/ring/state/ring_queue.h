@@ -1,4 +1,4 @@
-// The queue of one batch in a ring: which jobs are left to claim, and what its jobs have cost so
+// The queue of one batch in a ring: the jobs that are left to claim, and the cost of its jobs so
 // far.
 #pragma once
 
@@ -32,7 +32,7 @@ class RingQueue final : public RingNode {
 
   // QueueOptions::batch: the batch whose queue it is. The ring does not know its type.
   void* batch() const { return batch_; }
-  // What the queue holds besides itself: ranges of jobs that have gone back.
+  // The memory of the queue besides the object itself: ranges of jobs that have gone back.
   std::uint64_t memory_bytes() const {
     // [queue-memory] relaxed: a sum for accounts; nothing follows from a stale value.
     return jobs_bytes_.load(std::memory_order_relaxed);

@@ -24,7 +24,7 @@ struct Node {
   std::vector<Node> keys;    // of a map; keys[i] belongs to items[i]
   std::vector<Node> items;   // of a list or a map
 
-  // find_forbidden_forms() reports it and there is no value to read.
+  // Whether there is no value to read; find_forbidden_forms() reports the problem.
   bool is_unreadable() const { return kind == Kind::kAlias || is_unclosed; }
 };
 

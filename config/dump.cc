@@ -137,7 +137,7 @@ class YamlLines {
     sections_.pop_back();
     begun_ = std::min(begun_, sections_.size());
   }
-  // Of a map, all entries.
+  // All entries of a map.
   template <class Entries>
   auto first_of(const Entries& entries) const {
     return entries.begin();
@@ -163,7 +163,7 @@ class YamlLines {
   std::size_t begun_ = 0;  // so many of these have their line
 };
 
-// Of `user:password@host` and of `password=…` in the query.
+// Removes the password from `user:password@host` and from `password=…` in the query.
 std::string without_password(std::string url) {
   constexpr std::string_view kHidden = "***";
   const std::size_t begin = url.find("://");

@@ -17,8 +17,8 @@ namespace locksley::config {
 inline constexpr std::string_view kPoolLane = "cpu";
 // The lane of handlers that run programs and name no lane.
 inline constexpr std::string_view kProcessesLane = "processes";
-// Of one lane: the daemon's scheduler has 1,024 gates for a lane, and removed handlers with batches
-// need some.
+// The most handlers of one lane. The scheduler has 1,024 gates for a lane, and removed handlers
+// that still have batches need some.
 inline constexpr std::size_t kMostHandlersOfLane = 1000;
 
 // Whether only remote workers run the handler's jobs.
@@ -26,7 +26,7 @@ bool is_only_remote(const Handler& handler);
 // Whether jobs of the handler run in other processes of this machine: commands, workers, plugins
 // with `isolate`.
 bool runs_processes(const Handler& handler);
-// Either of these two: its jobs wait in a lane other than the pool's.
+// Whether one of these two holds: then its jobs wait in a lane other than the pool's.
 bool is_in_lane_of_processes(const Handler& handler);
 // The lane of such a handler.
 std::string lane_of(const Handler& handler);

@@ -15,7 +15,7 @@ struct Origin {
   bool is_valid = true;  // false: a problem was reported, and the default is used instead
 };
 
-// By dotted key; only keys that the file has.
+// The origins of the keys in the file, by dotted key.
 using Origins = std::map<std::string, Origin, std::less<>>;
 
 }  // namespace locksley::config

@@ -61,7 +61,8 @@ std::optional<std::string> fault_of_hash(std::string_view text) {
   const auto passes = scanner.take_number();
   if (!passes || !scanner.take(",p=")) return other;
   const auto lanes = scanner.take_number();
-  // At least the lengths that RFC 9106 requires of a salt, and libraries of a hash.
+  // At least the length that RFC 9106 requires of a salt, and the length that libraries require of
+  // a hash.
   if (!lanes || !scanner.take("$") || !scanner.take_base64(8, 64)) return other;
   if (!scanner.take("$") || !scanner.take_base64(16, 64) || !scanner.is_at_end()) return other;
 

@@ -40,7 +40,7 @@ constexpr Bounds<std::uint64_t> kSlotCount{1, 10'000};
 
 constexpr Bounds<Bytes> kOutputs{Bytes{1}, gibibytes(1)};
 
-// Of starts; a count of 0: no limit.
+// A rate of starts; a count of 0: no limit.
 constexpr Bounds<Rate> kStarts{Rate{0}, Rate{1'000'000}};
 
 template <class Visitor, class HandlerT>

@@ -43,7 +43,7 @@ constexpr Limit fixed_limit(Bytes bytes) { return {.count = bytes.count}; }
 // `count` is in force until derive_limits() is called.
 constexpr Limit auto_limit(std::uint64_t count = 0) { return {.count = count, .is_auto = true}; }
 
-// At most `count` starts in each `period`.
+// A limit of at most `count` starts in each `period`.
 struct Rate {
   std::uint64_t count = 0;
   Duration period = std::chrono::seconds{1};

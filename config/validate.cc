@@ -21,7 +21,7 @@
 namespace locksley::config {
 namespace {
 
-// Without links, as far as the folders are there.
+// The path with links resolved, as far as its folders exist.
 std::filesystem::path real_path(const std::string& name) {
   std::error_code failed;
   std::filesystem::path path = std::filesystem::absolute(name, failed);

@@ -51,7 +51,7 @@ class BlockPool {
   std::size_t kept() const { return kept_.load(); }
 
  private:
-  // By size: the largest first.
+  // Classes of kept blocks by size, the largest first.
   static constexpr std::size_t kClasses = 25;
 
  public:
@@ -68,7 +68,7 @@ class BlockPool {
 
   std::size_t class_of(std::size_t bytes) const { return (largest_kept_ - bytes) / kStep; }
   bool keep(std::size_t size_class, std::size_t bytes, void* memory) noexcept;
-  // One block that is kept is unmapped; false: there is none.
+  // Unmaps one kept block. False: there is none.
   bool drop_one() noexcept;
   void unmap(void* memory, std::size_t bytes) noexcept;
 

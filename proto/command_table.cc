@@ -335,7 +335,7 @@ std::string wrong_number(std::string_view name) {
   return text;
 }
 
-// Of a command with subcommands: "GET|SET ...".
+// The subcommands of a command that has some: "GET|SET ...".
 std::string names_of_subcommands(const CommandSpec& container) {
   std::string names;
   for (const SubcommandSpec& spec : container.subcommands())

@@ -13,7 +13,7 @@
 
 namespace locksley::proto {
 
-// At most `count` starts in each `period`; a count of 0: no limit.
+// A limit of at most `count` starts in each `period`; a count of 0: no limit.
 struct CustomerRate {
   std::uint32_t count = 0;
   std::chrono::seconds period{1};

@@ -16,7 +16,7 @@ struct Limits {
   std::size_t max_arguments = 2147483647;    // Redis: INT_MAX; more is "invalid multibulk length"
   std::size_t max_bulk_bytes = 512 * kMiB;   // Redis: proto-max-bulk-len; more is "invalid bulk length"
   std::size_t max_inline_bytes = 64 * kKiB;  // Redis: PROTO_INLINE_MAX_SIZE; more is "too big inline request"
-  // Of one command with its framing; Redis: client-query-buffer-limit.
+  // Bytes of one command with its framing; Redis: client-query-buffer-limit.
   std::size_t max_command_bytes = 1024 * kMiB;
 
   // False: tighter limits, with other error texts, until the peer is authenticated (Redis PR 9588,

@@ -44,7 +44,7 @@ std::expected<std::uint64_t, std::string> parse_number(std::string_view what, st
 }
 constexpr std::string_view kOfMilliseconds = " of milliseconds";
 
-// One option: its name, and where its value goes.
+// One option: its name, and the place for its value.
 struct ValueOption {
   std::string_view name;
   std::uint64_t least;

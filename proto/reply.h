@@ -37,11 +37,11 @@ struct Reply {
   bool is_null() const { return type == Type::kNull; }
   bool is_error() const { return type == Type::kError; }
   bool is_integer() const { return type == Type::kInteger; }
-  // Simple, bulk or verbatim string.
+  // Whether it is a simple, bulk or verbatim string.
   bool is_string() const { return type == Type::kSimple || type == Type::kBulk || type == Type::kVerbatim; }
   bool is_aggregate() const { return type == Type::kArray || type == Type::kMap || type == Type::kPush; }
 
-  // Of an error: its code, the first word.
+  // The code of an error: its first word.
   std::string_view error_code() const {
     return is_error() ? std::string_view(text).substr(0, text.find(' ')) : std::string_view();
   }

@@ -21,7 +21,7 @@ struct ReplyLimits {
   std::size_t max_bulk_bytes = 512 * Limits::kMiB;
   std::size_t max_elements = 2147483647;  // of one aggregate
   std::size_t max_depth = 32;             // Locksley's replies have at most 5 levels (COMMAND DOCS)
-  // Of a whole reply, with its heads, its line ends and the attributes before it.
+  // Bytes of a whole reply, with its heads, its line ends and the attributes before it.
   std::size_t max_reply_bytes = std::numeric_limits<std::size_t>::max();
 };
 
@@ -97,7 +97,8 @@ class ReplyReader {
 
   ReadStatus fail(std::string_view what);
   ReadStatus read_value(Found& found);
-  // Its two longer cases, by the type of the value; they move `at` to the end of the bytes read.
+  // The two longer cases of read_value(), by the type of the value; they move `at` to the end of
+  // the bytes read.
   ReadStatus read_string(const char*& at, char type, Reply& value);  // $ = !
   ReadStatus read_aggregate_head(const char*& at, char type, Found& found);
   bool absorb(Reply& value, bool is_attribute);

@@ -11,7 +11,7 @@ namespace locksley::proto {
 // An ASCII letter in lower case; any other character as it is.
 constexpr char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
 
-// Names of commands and options: ASCII letters of either case are equal.
+// Whether two names of commands or options are equal; ASCII letters of either case are equal.
 constexpr bool equals_ignoring_case(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {

@@ -47,9 +47,9 @@ class ResultAccount {
   ResultAccount(const ResultAccount&) = delete;
   ResultAccount& operator=(const ResultAccount&) = delete;
 
-  // Of the root. Any thread calls the function after an account has reached its own limit, and
-  // after an account that a lane waits for has room again. The caller may hold the mutex of a
-  // batch, or of a lane's ShownJobs: the function must call neither. It may call
+  // For the root only: sets the function that any thread calls after an account has reached its own
+  // limit, and after an account that a lane waits for has room again. The caller may hold the mutex
+  // of a batch, or of a lane's ShownJobs: the function must call neither. It may call
   // Lane::Groups::reopen_tenants(). It must be quick and must not throw. Set before the first
   // charge, and set again, to none, only when no other thread can charge or refund any more.
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
@@ -116,7 +116,7 @@ class ResultAccount {
   };
 
  private:
-  // Marks this account, or the one above that is full, as awaited, and says whether it is still
+  // Marks this account, or the one above that is full, as awaited, and returns whether it is still
   // full. The mark is set before the bytes are read, and refund() writes the bytes before it reads
   // the mark, all seq_cst: so one of the two sees the other.
   bool await_room();

@@ -146,20 +146,20 @@ class Batch : public std::enable_shared_from_this<Batch> {
   BatchStatus status() const;
   // As in BatchStatus.
   std::int64_t submitted_at() const;
-  // Every job has ended, and none can be added. One acquire load.
+  // Whether every job has ended, and none can be added. One acquire load.
   bool is_over() const {
     // [batch-over] acquire: pairs with the release in announce_end(). A batch that is over does not
     // change, its results included, until Failures::begin_requeue().
     return over_.load(std::memory_order_acquire);
   }
-  // No further jobs of it start: it was cancelled, its deadline has passed, or it had too many
-  // failures. One load, read between jobs.
+  // Whether no further jobs of the batch start: it was cancelled, its deadline has passed, or it
+  // had too many failures. One load, read between jobs.
   bool is_stopping() const {
     // [batch-stop] relaxed: a stale value only runs one job more; the mutex decides what has ended.
     return stopping_.load(std::memory_order_relaxed);
   }
-  // Its running jobs should stop, too: as is_stopping(), but false after a deadline. One load, read
-  // by jobs.
+  // Whether its running jobs should stop, too: as is_stopping(), but false after a deadline. One
+  // load, read by jobs.
   bool is_aborting() const {
     // [batch-abort] relaxed: a stale value only lets a job run on until its next check.
     return aborting_.load(std::memory_order_relaxed);
@@ -174,10 +174,11 @@ class Batch : public std::enable_shared_from_this<Batch> {
   }
   bool is_held() const { return holds() != 0; }
 
-  // Its account of results is full: no new jobs of it are started. Some loads, between bursts.
+  // Whether its account of results is full: then no further jobs of the batch start. Some loads,
+  // between bursts.
   bool is_at_result_limit() const { return options_.results != nullptr && options_.results->is_full(); }
-  // Its account of failures is full: only a few of its failed jobs are retried, and of those that
-  // have failed for good only the indexes are kept.
+  // Whether its account of failures is full: then only a few of its failed jobs are retried, and of
+  // jobs that have failed for good only the indexes are kept.
   bool is_at_failure_limit() const { return options_.failures != nullptr && options_.failures->is_full(); }
 
   // Bytes held: payloads and results. A hint.
@@ -336,7 +337,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   };
   // Returns and throws the same as publish().
   bool publish_locked(Publication publication, ResultLog::Prepared prepared) LOCKSLEY_REQUIRES(mutex_);
-  // publish() where at least one job failed.
+  // publish() for publications with at least one failed job.
   bool publish_failures(Publishing jobs) LOCKSLEY_EXCLUDES(mutex_);
   // Tells the observer of the failed attempts of the jobs `again`, which will be retried.
   void report_attempts(const EncodedRows& rows, std::span<const IndexRange> again) LOCKSLEY_EXCLUDES(mutex_);

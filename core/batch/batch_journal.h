@@ -35,9 +35,9 @@ struct BatchStep {
   // Disjoint; also disjoint from those of all other steps, except for jobs that were requeued
   // between.
   std::vector<IndexRange> ended;
-  // Those of `ended` that failed. In the last step, and in one that is_base: all jobs that have
-  // failed, of all steps. But in the last step of a cancelled batch those of this step alone, as
-  // its failed jobs are never queued again.
+  // The jobs of `ended` that failed. In the last step, and in one that is_base: all failed jobs of
+  // all steps. But in the last step of a cancelled batch only those of this step, as its failed
+  // jobs are never queued again.
   std::vector<IndexRange> failed;
   // Used instead of `failed` when the ranges are many; in any order.
   std::shared_ptr<const std::vector<IndexRange>> all_failed;

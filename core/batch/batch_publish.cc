@@ -138,7 +138,7 @@ bool Batch::publish_failures(Publishing jobs) {
     const MutexLock lock(mutex_);
     log_.reserve(prepared);  // before the first change
     for (NotedJob& each : failed.notes) {
-      // Without room the store drops the one before, too.
+      // Without room for the note, the store drops the note before, too.
       if (!next_attempts_.set_note(each.index, each.text)) each.text.clear();
       publication.notes.push_back(std::move(each));
     }

@@ -9,8 +9,8 @@
 namespace locksley {
 namespace {
 
-// Of a range of jobs that is retried: its attempts, and its place among those that wait
-// (Retries::memory_bytes()).
+// The memory of a range of jobs that is retried: its attempts, and its place among the ranges that
+// wait (Retries::memory_bytes()).
 constexpr std::uint64_t kRetryBytes = 128;
 
 }  // namespace

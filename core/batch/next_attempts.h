@@ -78,7 +78,7 @@ class NextAttempts {
   // As JobNotes::leasable_together().
   IndexRange leasable_together(IndexRange jobs) const;
   bool has_notes() const { return notes_ != nullptr; }
-  // Of all jobs, ascending. Needs: has_notes().
+  // The notes of all jobs, ascending by index. Needs: has_notes().
   std::vector<NotedJob> notes() const { return notes_->all(); }
 
   // ---- What is not needed any more ----

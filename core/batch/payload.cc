@@ -89,7 +89,7 @@ bool RangePayloads::append_part(std::uint64_t index, std::size_t& from, std::siz
     return true;
   }
   std::string_view part = std::string_view(*pattern_).substr(from, most);
-  // It may be the first half of a place.
+  // The last byte may be the first half of a "{}".
   if (part.size() > 1 && from + part.size() < pattern_->size() && part.back() == '{') part.remove_suffix(1);
   from += part.size();
   for (std::size_t at; (at = part.find("{}")) != std::string_view::npos; part.remove_prefix(at + 2)) {

@@ -167,7 +167,7 @@ bool ResultLog::drop_before(std::uint64_t row, std::size_t most) {
     entries_[dropped_++].chunk.reset();
   }
   const bool is_done = !has_more();
-  // Not in each call, which would move the other entries each time.
+  // Not in each call, since that would move the other entries each time.
   if (dropped_ > entries_.size() / 2) {
     entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(dropped_));
     dropped_ = 0;

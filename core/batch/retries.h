@@ -58,7 +58,7 @@ class Retries {
   template <class Take>
   void visit(IndexRange jobs, Take take) const;
   void set(IndexRange jobs, AttemptCounts attempts);
-  // These jobs will not run again: their attempts take no memory any more.
+  // The jobs will not run again: frees the memory of their attempts.
   void forget(IndexRange jobs);
   // The attempts of all jobs that have any, ascending.
   std::vector<JobAttempts> all() const;

@@ -31,7 +31,8 @@ struct SupersededRows {
   bool covers(std::uint64_t place, std::uint64_t index) const {
     return place < below || (jobs != nullptr && covers_one(place, index));
   }
-  // These jobs, ascending and disjoint, are queued again while the log has `row` rows. O(n).
+  // Records that the jobs `some`, ascending and disjoint, are queued again while the log has `row`
+  // rows. O(n).
   void add(std::span<const IndexRange> some, std::uint64_t row);
   // All jobs that have failed are queued again while the log has `row` rows.
   void add_all(std::uint64_t row) {

@@ -17,7 +17,8 @@ namespace locksley {
 // part.
 struct FairPart {
   std::uint64_t shifts = 0;  // FairLevel::shifts() when the part became inactive
-  // Of this part alone; fair.executors of an active part is that of its competitor.
+  // The executors of this part alone; fair.executors of an active part counts those of its
+  // competitor.
   std::uint32_t executors = 0;
   bool is_active = false;  // ready, or with executors
 };

@@ -15,7 +15,8 @@ namespace locksley {
 // Service received divided by weight, in nanoseconds, since the clock was last set back.
 using VirtualTime = std::int64_t;
 
-// In which heap a node waits: workers that are reserved for brief jobs search one of the two only.
+// The heap in which a node waits: workers that are reserved for brief jobs search only one of the
+// two.
 enum class JobLength : std::uint8_t { kBrief, kLengthy };
 
 // A node of a level, which competes there with the other nodes; or all of a competitor with nodes
@@ -42,12 +43,12 @@ struct FairNode {
   std::uint32_t executors = 0;
   std::uint32_t place = kNotInHeap;
   JobLength length = JobLength::kBrief;
-  // Its weight counts in FairClock::competing_weight, as the caller says: it has executors, or
-  // something that may be served as soon as its turn comes.
+  // Whether the weight counts in FairClock::competing_weight. The caller sets it: the node has
+  // executors, or something that may be served as soon as its turn comes.
   bool competes = false;
 
   bool is_ready() const { return place != kNotInHeap; }
-  // At most so much (18 years) of the charges that settlements may take off the key counts.
+  // The charges that settlements may take off the key count only up to this limit (18 years).
   // Otherwise the clock could stay so far behind the key that differences overflow.
   static constexpr VirtualTime kMostPending = VirtualTime{1} << 59;
   // The key if its turns in progress used no time: the least to which settlements may bring it.

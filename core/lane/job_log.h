@@ -65,8 +65,8 @@ class LogBudget {
     const std::uint64_t most = most_.load(std::memory_order_relaxed);
     return most > used ? most - used : 0;
   }
-  // These read counters one after the other. Where other threads change them meanwhile, a log gets
-  // a block more or less than its part.
+  // These functions read counters one after the other. If other threads change them meanwhile, a
+  // log gets one block more or less than its part.
   std::uint64_t share(const LogUse& user) const {
     return (user.blocks.load() + free_beside(used_.load()) + 1) / 2;
   }

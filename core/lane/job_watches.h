@@ -52,7 +52,7 @@ class JobWatches {
     const auto found = jobs_.find(watch.job);
     return found != jobs_.end() && found->second.number == watch.number;
   }
-  // There is news of the job: ends all its watches. False if it has none.
+  // Ends all watches of the job, since there is news of it. False: it has none.
   bool end_those_of(const WatchedJob& job) { return jobs_.erase(job) != 0; }
 
  private:

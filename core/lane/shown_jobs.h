@@ -123,7 +123,7 @@ class ShownJobs {
 
   // Null: the job does not run here.
   Shown* locate(const Batch& batch, std::uint64_t index) const LOCKSLEY_REQUIRES(mutex_);
-  // Of an executor of this object. Never null.
+  // The state of an executor of this object. Never null.
   Shown* shown(ShownJob& job) const LOCKSLEY_REQUIRES(mutex_);
   View view_of(const Shown& job, std::size_t note_bytes) const LOCKSLEY_REQUIRES(mutex_);
   void end_watches(Batch& batch, std::uint64_t index) LOCKSLEY_REQUIRES(mutex_);

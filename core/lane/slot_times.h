@@ -65,7 +65,7 @@ class SlotTimes {
   // No job of the lease has begun: on each of its slots that has another lease, that one is in
   // front, and pays for the time since the last event.
   void give_way(const Occupation& lease);
-  // Its slots are free. Returns what the lease is charged in all. `has_begun`: whether one of its
+  // Frees the slots of the lease. Returns the lease's whole charge. `has_begun`: whether one of its
   // jobs may have begun.
   Nanoseconds release(Occupation& lease, Nanoseconds now, bool has_begun);
   // What the lease is charged if nothing else happens until `now`.

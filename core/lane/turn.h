@@ -91,8 +91,8 @@ class Turn {
   }
   // Counts `jobs` jobs as ended, wherever they lie, for a holder that knows which ones are left.
   void count_executed(std::uint64_t jobs) { executed_ += jobs; }
-  // These jobs go back now, and the turn goes on without them. `ranges`: ascending and disjoint.
-  // `unused_starts`: how many of them have not begun, and so have used no start of a rate.
+  // Gives these jobs back now; the turn goes on without them. `ranges`: ascending and disjoint.
+  // `unused_starts`: how many of the jobs have not begun, and so have used no start of a rate.
   void give_back(std::span<const IndexRange> ranges, std::uint64_t unused_starts) {
     lane_.give_back(*batch_, ranges, unused_starts, steady_now());
   }
@@ -134,12 +134,12 @@ class Turn {
 
   // ---- State ----
 
-  // Between step 1 and step 5.
+  // Whether the turn is between step 1 and step 5.
   bool is_held() const { return batch_ != nullptr; }
   // These need is_held():
   Batch& batch() const { return *batch_; }
   GateId gate() const { return charged_.gate(); }
-  // No part of it may be stolen: Charge::is_capped().
+  // Whether no part of the claim may be stolen: Charge::is_capped().
   bool is_capped() const { return charged_.is_capped(); }
   IndexRange left() const { return left_; }
   std::uint64_t executed() const { return executed_; }

@@ -98,7 +98,7 @@ class Pool::DefaultQueue {
   const std::shared_ptr<Batch> batch_;
 
   Mutex mutex_;
-  // One for each job that has not started.
+  // One function for each job that has not started.
   std::deque<std::move_only_function<void(Context&)>> functions_ LOCKSLEY_GUARDED_BY(mutex_);
   std::function<void(std::exception_ptr)> on_error_ LOCKSLEY_GUARDED_BY(mutex_);
 };

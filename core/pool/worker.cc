@@ -202,7 +202,7 @@ void Worker::begin_turn() {
 void Worker::leave_turn() {
   turn_.leave();
   unpublished_.set(0);
-  // To leave may take long: it publishes, and waits while the journal has no room. Meanwhile the
+  // leave() may take long: it publishes, and waits while the journal has no room. Meanwhile the
   // worker serves no other batch.
   now_ = steady_now();
   stats_.busy_ns.add(static_cast<std::uint64_t>((now_ - turn_.began()).count()));
@@ -225,7 +225,7 @@ void Worker::run_turn() {
   const bool shared = range.size() > 1 && !turn_.is_capped();
   if (shared) {
     own_range_.publish(range, {&batch});
-    // Also a range that a thief has just stolen, since its length in time is unknown.
+    // Also for a range that a thief has just stolen, since its length in time is unknown.
     if (mean.count() == 0 || mean * static_cast<std::int64_t>(range.size()) > kWorthWaking)
       common_idle_.notify();
   }

@@ -148,7 +148,7 @@ class Worker {
   std::uint32_t pool_workers() const;
   void run_stolen_tasks(Worker& victim, Task* task) LOCKSLEY_REQUIRES(own_thread_);
   void run_task(Task* task) LOCKSLEY_REQUIRES(own_thread_);
-  // In a wait: the same for a task of another batch, which pays for it.
+  // Within a wait: runs a task of another batch, and charges that batch for it.
   void run_task_of_other(Task* task) LOCKSLEY_REQUIRES(own_thread_);
   void wait_for_thieves(TaskCount& count, const JobFrame& frame) LOCKSLEY_REQUIRES(own_thread_);
   Task* steal_task_of(const Batch* batch) LOCKSLEY_REQUIRES(own_thread_);

@@ -43,7 +43,7 @@ namespace locksley {
 // Every call may be made from any thread. `now` is any steady clock, the same for all calls; a
 // value that is a little older than one already seen does no harm.
 // Each call takes the one mutex once. Unless it says otherwise, it holds the mutex for O(g *
-// (log(queues of the customer) + log(customers of the tenant) + log(tenants)) + w), where g is the
+// (log(queues of the customer) + log(customers of the tenant) + log(tenants)) + w). Here g is the
 // number of gates at which the tenant has jobs, and w the number of gates where queues wait. A
 // keepalive is never released while the mutex is held.
 // Misuse (a settlement without a turn, or for more jobs than are claimed) ends the process.

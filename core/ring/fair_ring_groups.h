@@ -19,7 +19,7 @@ namespace locksley {
 // on. Nothing fails.
 class FairRing::Groups {
  public:
-  // Also for a tenant without queues: it will have that weight, or these limits, once it has one.
+  // Also for tenants without queues: the weight or the limits apply once the tenant has a queue.
   void set_tenant_weight(std::string_view tenant, std::uint32_t weight);
   void set_tenant_limits(std::string_view tenant, const GroupLimits& limits, Nanoseconds now);
   // No effect on a customer that is not in the ring: when it comes, the ring asks the function of
@@ -28,8 +28,8 @@ class FairRing::Groups {
                            Nanoseconds now);
   // Set once, before the first queue. group_limits.h says what the function may do.
   void on_customer(LimitsOfCustomer limits_of);
-  // Tenants that were shut (FairRing::try_claim()), and whose account of results has room again,
-  // are served again. Returns whether there was one. O(tenants) if one is shut.
+  // Lets tenants be served again that were shut (FairRing::try_claim()) and whose account of
+  // results has room again. Returns whether there was one. O(tenants) if one is shut.
   bool reopen_tenants();
 
  private:

@@ -39,7 +39,7 @@ std::vector<IndexRange> FairRing::Leases::give_back(RingQueue& queue, std::span<
     ring_.publish();
     return {ranges.begin(), ranges.end()};
   }
-  // From the top, so that the lowest are served first.
+  // From the top, so that the lowest indexes are served first.
   for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) ring_.jobs_.give_back(queue, *range);
   ring_.arrive(queue, now);
   ring_.publish();

@@ -28,7 +28,7 @@ class FairRing::View {
  public:
   // O(gates).
   RingTotals totals() const;
-  // By id. O(gates).
+  // All gates, by id. O(gates).
   std::vector<GateView> gates() const;
   // None: the ring does not know the tenant, which then has nothing in it. O(log(tenants)).
   std::optional<TenantView> tenant(std::string_view tenant, Nanoseconds now) const;

@@ -8,8 +8,8 @@ namespace locksley {
 
 // Two threads each write one thing and then read what the other writes; at least one must see the
 // other's write. With two ordinary barriers both pay. Here the frequent side calls light(), which
-// is a barrier for the compiler only, and the rare side calls heavy(), by which the kernel makes
-// every running thread of the process pass a full barrier (membarrier(2), private expedited; 2.5 us
+// is a barrier for the compiler only. The rare side calls heavy(), by which the kernel makes every
+// running thread of the process pass a full barrier (membarrier(2), private expedited; 2.5 us
 // measured).
 //
 // Why it holds: let F write f, light(), read r; let R write r, heavy(), read f. During heavy() F's

@@ -15,8 +15,8 @@ namespace {
 static_assert(sizeof(Futex) == sizeof(std::uint32_t) && Futex::is_always_lock_free,
               "the kernel reads the atomic as a plain word");
 
-// At most until `deadline` on the monotonic clock (null: for ever). False only when that has
-// passed.
+// Sleeps at most until `deadline` on the monotonic clock (null: for ever). False only if the
+// deadline has passed.
 bool sleep_while(const Futex& word, std::uint32_t value, const timespec* deadline) {
   // The bitset form takes an absolute deadline, which spurious wake-ups do not push back.
   const long result =

@@ -17,10 +17,10 @@ namespace locksley {
 // One run of Context::parallel_for(). Every participant has a stealing range of its own. It takes
 // bursts from the range's low end; once the range is used up, it steals the upper half of another
 // participant's. The algorithm is that of Dzmitry Huba, "Load-balancing partitioner with work
-// stealing, part one" (blogs.msdn.com/dhuba), except that here the owner takes bursts, too, since
-// an exchange for each index costs more than a tiny body. Participants are tasks: the caller, and
-// one for each other worker, which joins by stealing the task. A participant leaves when there is
-// nothing to steal, that is, when each of the others has come to its last burst.
+// stealing, part one" (blogs.msdn.com/dhuba). But here the owner takes bursts, too: an exchange for
+// each index costs more than a tiny body. Participants are tasks: the caller, and one for each
+// other worker, which joins by stealing the task. A participant leaves when there is nothing to
+// steal, that is, when each of the others has come to its last burst.
 //
 // On the stack of the code that called parallel_for(), until run() returns. run() belongs to that
 // code's thread; the other functions run on any worker. run() blocks until all indexes have been
@@ -33,8 +33,8 @@ class ParallelLoop {
 
   void run(IndexRange range) {
     if (range.high <= range.low) return;
-    // At least the caller: a pool that is being stopped counts no workers any more, but this job
-    // still runs.
+    // The caller takes part in any case: a pool that is being stopped counts no workers any more,
+    // but this job still runs.
     participants_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
         context_.spawner().pool_workers(), 1, std::min<std::uint64_t>(kMostParticipants, range.size())));
     ranges_ = std::make_unique<StealRange<>[]>(participants_);

@@ -128,9 +128,9 @@ class TaskCount : public BasicTaskCount<StdAtomics> {
   std::exception_ptr exception_;
 };
 
-// The memory of the tasks of one pool, in magazines that workers exchange, so that a worker that
-// only spawns and one that only runs stolen tasks do not drain or flood each other (Jeff Bonwick
-// and Jonathan Adams, "Magazines and Vmem: Extending the Slab Allocator to Many CPUs and Arbitrary
+// The memory of the tasks of one pool, in magazines that workers exchange. So a worker that only
+// spawns and one that only runs stolen tasks do not drain or flood each other (Jeff Bonwick and
+// Jonathan Adams, "Magazines and Vmem: Extending the Slab Allocator to Many CPUs and Arbitrary
 // Resources", 2001).
 //
 // Owned by the pool; outlives the workers. Any thread. Takes its mutex once a magazine. Tasks are

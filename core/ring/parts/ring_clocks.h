@@ -99,13 +99,14 @@ class RingClocks {
   // The clock of the tenants and the levels at all gates. Returns by how much the clock was set
   // back: the caller then does the same to the keys of all tenants (TenantBook::set_back()).
   VirtualTime set_back_tenants() LOCKSLEY_REQUIRES(kFairNodes);
-  // Of the members of the group and of its tenant, where they are that large. O(members).
+  // Sets back the times of the members of the group and of its tenant, where they are that large.
+  // O(members).
   void set_back_members_above(RingGroup& busy) const LOCKSLEY_REQUIRES(kFairNodes);
   static void set_back_members(RingGroup& group) LOCKSLEY_REQUIRES(kFairNodes);
 
  private:
   static void follow(RingGroup& group, VirtualTime by) LOCKSLEY_REQUIRES(kFairNodes);
-  // No other seat of the group is active, and the gate is open.
+  // Whether no other seat of the group is active, and the gate is open.
   static bool is_alone(const RingSeat& seat) LOCKSLEY_REQUIRES(kFairNodes) {
     return seat.group.active() <= 1 && seat.gate.is_open();
   }

@@ -33,7 +33,7 @@ class RingJobs {
 
   // ---- Turns ----
 
-  // At most `most` jobs, which are claimed from now on.
+  // Claims at most `most` jobs, and returns them.
   IndexRange claim(RingQueue& queue, std::uint64_t most) LOCKSLEY_REQUIRES(kFairNodes) {
     const IndexRange taken = queue.jobs_.take(most);
     change_queued(queue, -taken.size());
@@ -42,7 +42,7 @@ class RingJobs {
     ++claims_;
     return taken;
   }
-  // Those of `wanted` that QueuedJobs::take_common() finds, which are claimed from now on.
+  // Claims those jobs of `wanted` that QueuedJobs::take_common() finds, and returns them.
   std::vector<IndexRange> reclaim(RingQueue& queue, IndexRange wanted, std::size_t most)
       LOCKSLEY_REQUIRES(kFairNodes);
   // So many claimed jobs have ended, or are about to go back.

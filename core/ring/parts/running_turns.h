@@ -53,7 +53,7 @@ class RunningTurns {
     return charged.queue_epoch != epoch_of(queue);
   }
 
-  // Of all turns in the ring.
+  // The executors of all turns in the ring.
   std::uint32_t executors() const LOCKSLEY_REQUIRES(kFairNodes) { return executors_; }
   // The service of the lane: Usage::recent().
   double received(Nanoseconds now) const LOCKSLEY_REQUIRES(kFairNodes) {

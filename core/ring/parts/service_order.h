@@ -105,7 +105,7 @@ class ServiceOrder {
     if (filter == ClaimFilter::kAny) return &level.top();
     return level.has_brief() ? &level.top_brief() : nullptr;
   }
-  // No other tenant has ready nodes at the open gates.
+  // Whether no other tenant has ready nodes at the open gates.
   bool is_alone_at_open_gates(const RingGroup& tenant) const LOCKSLEY_REQUIRES(kFairNodes);
   // Calls visit(gate, level) for each level on which members of the group compete; null: tenants.
   template <class Visit>

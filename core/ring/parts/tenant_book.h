@@ -57,7 +57,7 @@ class TenantBook {
       visit(*tenant);
     }
   }
-  // Of all groups. O(queues).
+  // The queues of all groups. O(queues).
   std::vector<RingQueue*> queues() const LOCKSLEY_REQUIRES(kFairNodes);
 
   // ---- They come ----
@@ -101,8 +101,8 @@ class TenantBook {
 
   // ---- Limits ----
 
-  // Of a tenant, in the book or not: those that were set last. Of a customer: those that the
-  // function of FairRing::Groups::on_customer() returns.
+  // The limits of a tenant, in the book or not, are those that were set last. The limits of a
+  // customer are those that the function of FairRing::Groups::on_customer() returns.
   GroupLimits limits_of(const std::string& tenant) const LOCKSLEY_REQUIRES(kFairNodes);
   GroupLimits limits_of(std::string_view tenant, std::string_view customer) const
       LOCKSLEY_REQUIRES(kFairNodes);

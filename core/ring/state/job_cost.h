@@ -19,7 +19,7 @@ class JobCost {
  public:
   // False: no job has ended, and there was no hint.
   bool is_known() const { return mean_ > 0; }
-  // Of one job, at least 1; 0: unknown.
+  // The cost of one job in nanoseconds, at least 1; 0: unknown.
   double mean() const { return mean_; }
 
   // The queue enters a ring. `hint`: the expected cost of a job; 0: not given, and the queue keeps
@@ -31,8 +31,8 @@ class JobCost {
     last_claim_ = std::numeric_limits<std::uint64_t>::max();
   }
 
-  // A turn has used `time`, and `jobs` jobs have ended in it. True: these are the first of the
-  // queue.
+  // A turn has used `time`, and `jobs` jobs have ended in it. True: these are the queue's first
+  // jobs to end.
   bool learn(Nanoseconds time, std::uint64_t jobs) {
     without_jobs_ += time;
     if (jobs == 0) return false;
@@ -80,7 +80,7 @@ class JobCost {
 
   double mean_ = 0;
   double measured_jobs_ = 0;  // by the last turn that is part of the mean
-  // Of turns in which no job ended: it belongs to the next job that ends.
+  // The time of turns in which no job ended: it belongs to the next job that ends.
   Nanoseconds without_jobs_{};
   std::uint64_t last_claim_ = 0;  // in jobs
 };

@@ -27,7 +27,7 @@ class QueuedJobs {
   std::uint64_t tail() const { return tail_; }
   // The index after the highest that was ever added.
   std::uint64_t end() const { return end_; }
-  // Of the ranges.
+  // The memory of the ranges.
   std::uint64_t memory_bytes() const { return ranges_.capacity() * sizeof(IndexRange); }
 
   // The next n indexes.
@@ -35,9 +35,9 @@ class QueuedJobs {
     end_ += n;
     size_ += n;
   }
-  // These indexes are new (end() or higher), or were added before and do not wait.
+  // Adds indexes that are new (end() or higher), or were added before and do not wait.
   void add(IndexRange range);
-  // These indexes, which were taken, wait again. They join the tail if they end where it begins.
+  // Lets indexes that were taken wait again. They join the tail if they end where it begins.
   void give_back(IndexRange range) {
     size_ += range.size();
     if (range.high == tail_) {
@@ -48,7 +48,7 @@ class QueuedJobs {
       ranges_.push_back(range);
     }
   }
-  // At most `most` jobs with successive indexes; an empty range if none waits.
+  // Takes at most `most` jobs with successive indexes; an empty range if none waits.
   IndexRange take(std::uint64_t most) {
     IndexRange taken;
     if (!ranges_.empty()) {

@@ -43,7 +43,7 @@ struct QueueOptions {
   // same.
   const void* kind = nullptr;
   void* batch = nullptr;  // RingQueue::batch(): the ring keeps the pointer and never dereferences it
-  // Of the tenant; null: results are not counted. Outlives the tenant's last queue.
+  // The tenant's account; null: results are not counted. Outlives the tenant's last queue.
   ResultAccount* results = nullptr;
   bool is_internal = false;  // not a batch of a user: views do not count it
   GateId gate = 0;           // an existing one of the ring

@@ -27,12 +27,12 @@ class RingGates {
   void remove(GateId id) { all_[id] = nullptr; }
   // Ends the process if there is no such gate.
   RingGate& at(GateId id) const;
-  // By id; null: none.
+  // All gates, by id; null: there is none with this id.
   const std::vector<std::unique_ptr<RingGate>>& all() const { return all_; }
   // The gates where a queue waits: those that admit an executor, and those that admit none.
   const std::vector<RingGate*>& open() const { return open_; }
   const std::vector<RingGate*>& closed() const { return closed_; }
-  // At most one gate has queues that wait.
+  // Whether at most one gate has queues that wait.
   bool at_most_one_waits() const { return open_.size() + closed_.size() <= 1; }
   bool nothing_waits() const { return open_.empty() && closed_.empty(); }
 

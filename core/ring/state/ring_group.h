@@ -50,7 +50,7 @@ struct RingSeat final : RingNode {
   RingSeat* parent LOCKSLEY_GUARDED_BY(kFairNodes);  // of a customer: its tenant's seat there
   RingLevel* home_level LOCKSLEY_GUARDED_BY(kFairNodes);
   FairPart own LOCKSLEY_GUARDED_BY(kFairNodes);
-  // These two are of the queues at this seat; those at a tenant's seat, of the queues of all its
+  // These two members cover the queues at this seat; at a tenant's seat, the queues of all its
   // customers there.
   FirstCosts first_costs LOCKSLEY_GUARDED_BY(kFairNodes);
   std::uint32_t first_turns LOCKSLEY_GUARDED_BY(kFairNodes) = 0;  // queues with RingQueue::in_first_turn_
@@ -100,7 +100,7 @@ struct RingGroup : FairCompetitor<RingSeat, RingNode> {
   std::uint8_t blocks LOCKSLEY_GUARDED_BY(kFairNodes) = 0;
   std::uint32_t idle_place LOCKSLEY_GUARDED_BY(kFairNodes) = kNotInHeap;
   bool is_resting LOCKSLEY_GUARDED_BY(kFairNodes) = false;  // the heap is RingCustomers::resting
-  // Of a tenant: how many of its customers have no queues, and its place in IdleCustomers.
+  // For a tenant: how many of its customers have no queues, and its place in IdleCustomers.
   std::size_t idle_customers LOCKSLEY_GUARDED_BY(kFairNodes) = 0;
   std::uint32_t idle_customers_place LOCKSLEY_GUARDED_BY(kFairNodes) = kNotInHeap;
   std::uint32_t wait_place LOCKSLEY_GUARDED_BY(kFairNodes) = kNotInHeap;  // RingWaits
@@ -126,8 +126,8 @@ using IdleGroups = IndexedHeap<RingGroup, VirtualTime, &idle_place_of>;
 // The customers of a tenant. A member of the tenant, and guarded as it is.
 struct RingCustomers {
   std::map<std::string, std::unique_ptr<RingGroup>, std::less<>> by_name LOCKSLEY_GUARDED_BY(kFairNodes);
-  // Those without queues (IdleCustomers): ahead of the virtual time, by their keys; and not ahead
-  // of it, by the instants at which their rates admit the next start.
+  // The customers without queues (IdleCustomers). `idle`: those ahead of the virtual time, by their
+  // keys. `resting`: the others, by the instants at which their rates admit the next start.
   IdleGroups idle LOCKSLEY_GUARDED_BY(kFairNodes);
   IndexedHeap<RingGroup, Nanoseconds, &idle_place_of> resting LOCKSLEY_GUARDED_BY(kFairNodes);
   std::size_t idle_size() const LOCKSLEY_REQUIRES(kFairNodes) { return idle.size() + resting.size(); }

@@ -50,9 +50,9 @@ class RingQueue final : public RingNode {
   friend class TenantBook;
   friend class TurnCosts;
 
-  // It has as many executors as it may.
+  // Whether it has as many executors as its slots allow.
   bool at_slots() const LOCKSLEY_REQUIRES(kFairNodes) { return slots_ != 0 && fair.executors >= slots_; }
-  // It has no jobs, gets no more, and has no running turn: it leaves the ring.
+  // Whether it has no jobs, gets no more, and has no running turn: then it leaves the ring.
   bool is_over() const LOCKSLEY_REQUIRES(kFairNodes) {
     return closed_ && jobs_.empty() && fair.executors == 0 && claimed_ == 0;
   }

@@ -30,8 +30,8 @@ class RingWaits {
  public:
   // ---- Back-offs of queues ----
 
-  // Of queues whose job broke an executor, or whose payloads cannot be read now. The set is
-  // bounded: it holds only queues that had a turn within the last kLongestBackoff.
+  // The back-offs of queues whose job broke an executor, or whose payloads cannot be read now. The
+  // set is bounded: it holds only queues that had a turn within the last kLongestBackoff.
   //
   // A back-off lasts 100 ms after the first break, twice as long after each further one, up to 5 s.
   // A job that ends well starts the count anew; turns that were in progress when a back-off began
@@ -58,8 +58,8 @@ class RingWaits {
 
   // ---- Rates of groups ----
 
-  // Of groups that have jobs to start and must wait until their rate admits a start. The group
-  // waits until `at`; none: it does not wait.
+  // The waits of groups that have jobs to start and must wait until their rate admits a start. The
+  // group waits until `at`; none: it does not wait.
   void set_rate(RingGroup& group, std::optional<Nanoseconds> at) LOCKSLEY_REQUIRES(kFairNodes) {
     const bool waits = group.wait_place != kNotInHeap;
     if (!at) {

@@ -28,7 +28,7 @@ struct HasAttempts {
 };
 
 // The failed attempts of the jobs that may run again, which of these jobs wait for their next
-// attempt, and their notes. Decides what to drop while the account of failures is full
+// attempt, and their notes. Decides what is not kept when the account of failures lacks room
 // (core/batch/README.md, "Memory").
 //
 // A member of a batch, guarded by its mutex (Batch::next_attempts_). Takes hardly any memory until

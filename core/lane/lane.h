@@ -89,7 +89,8 @@ class Lane {
   // more jobs to drop than one call of drop_some() drops. The program then calls drop_some() until
   // it returns true, on a thread that may work for long. The call must not block. The mutex of a
   // worker's results may be held, as for a BatchObserver. Without the function, the thread that
-  // records the last of these failures (an executor, or the pool's monitor) drops all jobs itself.
+  // records the failure at the limit (an executor, or the pool's monitor) drops all of these jobs
+  // itself.
   struct Cancelled;
   using DropRest = std::function<void(std::shared_ptr<Batch>, Cancelled)>;
   void on_long_cancel(DropRest drop_rest) { drop_rest_ = std::move(drop_rest); }

@@ -54,7 +54,7 @@ class HttpPort {
     const ClusterBoard& cluster;
   };
 
-  // `token`: none is right if there is none.
+  // `token`: none: no token is accepted.
   HttpPort(const Parts& parts, const config::Config& config, std::optional<Secret> token);
   HttpPort(const HttpPort&) = delete;
   HttpPort& operator=(const HttpPort&) = delete;

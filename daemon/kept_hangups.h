@@ -9,8 +9,8 @@ namespace locksley::daemon {
 
 // While it lives, a SIGHUP does not end the process. One that arrives while no part takes signals,
 // at the start or the end of the daemon, waits for the part that takes them next; at the end there
-// may be none. Otherwise a SIGHUP during the start would end the daemon, and systemd, for which
-// that is a clean end, would not start it again.
+// may be none. Otherwise a SIGHUP during the start would end the daemon, and systemd would not
+// restart it, because it counts that as a clean exit.
 //
 // In main(), around the parts. Uses no thread and nothing of the loop.
 class KeptHangups {

@@ -32,8 +32,8 @@ class Server;
 
 // Puts another configuration in force, all of it or nothing: reads it, has each part prepare for
 // it, and only if all parts agree has them commit it. One at a time, in the order of the requests.
-// To read and compare configurations with thousands of users takes long, and so does starting
-// isolated plugins: both have a thread of their own, while the daemon serves.
+// Reading and comparing configurations with thousands of users takes long, and so does starting
+// isolated plugins: a thread of its own does both, while the daemon serves.
 //
 // Owned by serve_until_signal() (main.cc); all parts outlive it. The I/O thread only. Nothing
 // blocks but what loading a plugin blocks. A configuration with a problem changes nothing; the

@@ -89,8 +89,8 @@ class CheckQueue {
   using Sources = std::map<std::string, Source>;
 
   Check* find_same(const Check& check);
-  // The source that gives way to a new check of `own`, which has so many checks now, and so many
-  // for the check's user; end(): the new check gives way.
+  // The source that gives way to a new check of `own`, which now has `of_source` checks, including
+  // `of_user` for the check's user; end(): the new check gives way.
   Sources::iterator find_victim(Sources::iterator own, std::size_t of_source, std::size_t of_user);
   static Users::iterator longest_of(Source& source);
   Askers remove(Sources::iterator source, Users::iterator user, std::size_t index);

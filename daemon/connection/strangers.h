@@ -26,15 +26,16 @@ class Strangers {
  public:
   // A connection that is younger has time to log in. Guess: many times what a login takes.
   static constexpr std::chrono::seconds kPatience{1};
-  // Those that give way are not closed yet when the new ones are here: so there may be this many
-  // more than limits.max_clients.
+  // A connection that gives way is still open when the new one arrives. So there may be this many
+  // connections above limits.max_clients.
   static constexpr std::size_t kMostAbove = 16;
 
   Strangers() = default;
   Strangers(const Strangers&) = delete;
   Strangers& operator=(const Strangers&) = delete;
 
-  // What one connection has here. A member of it; the connection calls leave() at its end.
+  // A connection's place among the strangers. A member of the connection, which calls leave() at
+  // its end.
   class Entry {
    public:
     Entry(Strangers& all, std::uint64_t id, const asio::ip::address& peer)
@@ -42,7 +43,7 @@ class Strangers {
     Entry(const Entry&) = delete;
     Entry& operator=(const Entry&) = delete;
 
-    // It may have to give way; it has not been logged in since this instant.
+    // From now on the connection may have to give way; it has not been logged in since `since`.
     void enter(Instant since) {
       leave();
       since_ = since;
@@ -55,7 +56,7 @@ class Strangers {
     void check_begins() {
       if (!std::exchange(was_checked_, true)) leave();
     }
-    // It need not. No effect if it has not entered.
+    // The connection need not give way any more. No effect if it has not entered.
     void leave() {
       if (!since_) return;
       all_.by_age_.erase({*since_, id_});
@@ -71,9 +72,9 @@ class Strangers {
     bool was_checked_ = false;
   };
 
-  // The id of the connection that gives way: the oldest of the network that has most. If that is
-  // not older than kPatience, the oldest of all: else a host could keep the places of other
-  // networks with a few young connections. None if that is not older, either.
+  // The id of the connection that gives way: the oldest of the network with the most connections.
+  // If that one is not older than kPatience, the oldest of all: otherwise a host could keep the
+  // places of other networks with a few young connections. None: none is older than kPatience.
   std::optional<std::uint64_t> first_to_go(Instant at) const {
     if (by_age_.empty()) return std::nullopt;
     for (const auto& [since, id] :

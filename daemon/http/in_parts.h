@@ -12,10 +12,10 @@
 
 namespace locksley::daemon {
 
-// The reply of a page that may be long: at once if it takes no longer than a slice, else later, in
-// slices of this line. `go_on` makes more of it until about the instant; it returns the reply once
-// that is whole. It is destroyed unfinished if the daemon ends. If it throws in a later slice, the
-// reply is a 500. The thread of the Slices, which outlive the reply.
+// Makes a reply that may take long: at once if it fits into one slice, else later, in slices of
+// `line`. `go_on` continues the reply until about `until`, and returns it once it is complete. If
+// the daemon ends first, `go_on` is destroyed. If `go_on` throws in a later slice, the reply is a
+// 500. The thread of the Slices, which outlive the reply.
 inline HttpReply reply_in_parts(Slices& slices, LineNumber line,
                                 std::function<std::optional<HttpReply>(Instant until)> go_on) {
   if (auto reply = go_on(now() + Slices::kSlice)) return *std::move(reply);

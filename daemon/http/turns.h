@@ -11,7 +11,7 @@
 namespace locksley::daemon {
 
 // Requests are long work (Slices), each in the line of its user: however many connections one user
-// has, a request or a command of another waits for one request of theirs. While there are few
+// has, another user's request or command waits for only one of their requests. While there are few
 // requests, each has its turn at once.
 //
 // A plain value, of the I/O thread. `slices` outlives every run of the io_context.

@@ -50,7 +50,7 @@ enum class FullLimit : std::uint8_t { kAll, kUser, kCustomer };
 inline constexpr std::size_t kFullLimits = 3;
 inline constexpr std::array<std::string_view, kFullLimits> kFullLimitNames = {"all", "user", "customer"};
 
-// Of the text of such an error.
+// The limit that the text of such an error names.
 FullLimit full_limit_of(std::string_view error_text);
 
 // The events of batches: the label `event` of locksley_batches_total.
@@ -104,7 +104,7 @@ struct ServerStats {
   // Call it on the thread that reads the counters, which is the I/O thread.
   void add_handler(const std::string& name) { batches.try_emplace(name); }
 
-  // Replies with this text.
+  // Counts `count` error replies with this text.
   void count_errors(std::string_view error_text, std::uint64_t count) {
     const ErrorCode code = error_code_of(error_text);
     command_errors[static_cast<std::size_t>(code)].add(count);

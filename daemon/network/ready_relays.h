@@ -33,8 +33,8 @@ class ReadyRelays {
 
   // [any thread] Takes all entries, and leaves none. `waits`: the calling thread's.
   void add(std::vector<Entry>& entries, OwnedCounter& waits) LOCKSLEY_EXCLUDES(mutex_);
-  // News that the I/O thread has for itself, for which the connection has its turn later, as for
-  // any other.
+  // Adds news from the I/O thread for itself; the connection gets its turn later, as with other
+  // news.
   void add(std::shared_ptr<Relay> relay, Relay::News news, OwnedCounter& waits) LOCKSLEY_EXCLUDES(mutex_)
       LOCKSLEY_REQUIRES(kIoThread);
 

@@ -29,8 +29,8 @@ class RelayEnd;
 // buffers, or for a copy of one buffer's bytes; `waits` is the counter of the calling thread.
 // Nothing else blocks. Only allocation fails.
 //
-// The buffers of a peer that has not logged in stay small; those of others are large while that is
-// needed and there are not too many of them.
+// The buffers of a peer that has not logged in stay small. Those of other peers are large while
+// that is needed and there are not too many large buffers.
 class Relay {
  public:
   explicit Relay(LargeBuffers& large) : large_(large) {}
@@ -69,7 +69,7 @@ class Relay {
     kShut,    // say that nothing more comes, after the output
     kClose,   // close the socket, after what it takes of the output at once; the last call of the I/O thread
   };
-  // True: the network thread is to be told.
+  // True: the caller must notify the network thread.
   bool order(Order order, OwnedCounter& waits) LOCKSLEY_EXCLUDES(mutex_);
 
   // The user whose connection it is; at first that of a stranger. The network thread learns of it
@@ -82,7 +82,7 @@ class Relay {
 
   // ---- The network thread ----
 
-  // How much may be read now; push_input() follows, unless it is nothing: then take_orders() says
+  // How many bytes may be read now. If some, push_input() must follow; if none, take_orders() says
   // when there is room. `wants_much`: the last read filled its space, so that there may be more
   // than a small buffer holds.
   std::size_t room_for_input(bool wants_much, OwnedCounter& waits) LOCKSLEY_EXCLUDES(mutex_);

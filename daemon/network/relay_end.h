@@ -59,15 +59,15 @@ class RelayEnd {
   // bytes that send() did not take.
   void await_input() LOCKSLEY_REQUIRES(kIoThread);
   void await_room() LOCKSLEY_REQUIRES(kIoThread);
-  // Says that nothing more comes, once everything is sent.
+  // Tells the peer that no more bytes will follow, once everything is sent.
   void shut() LOCKSLEY_REQUIRES(kIoThread);
   // As Relay::set_line().
   void set_line(LineNumber line) LOCKSLEY_REQUIRES(kIoThread);
   // Discards the received bytes. True: nothing more comes.
   bool discard() LOCKSLEY_REQUIRES(kIoThread);
 
-  // For ReadyRelays, which calls nothing of it afterwards: the owner may destroy it within this
-  // call.
+  // For ReadyRelays, which must not use this object afterwards: the owner may destroy it within
+  // this call.
   void take_news(Relay::News news) LOCKSLEY_REQUIRES(kIoThread);
 
  private:

@@ -50,7 +50,7 @@ class RelayedConnection {
   // Whose it is.
   LineNumber line() const { return line_; }
 
-  // `events`: of epoll. serve() is to be called then.
+  // `events`: of epoll. The caller calls serve() next.
   void socket_is_ready(std::uint32_t events);
   // Executes the orders of the I/O thread. True: one of them ended the connection; it has sent as
   // much as the socket takes, and the caller closes it. False: the caller calls serve().
@@ -59,7 +59,7 @@ class RelayedConnection {
   Then serve(Round& round);
   // Whether the last serve() moved more than a small buffer holds.
   bool has_much() const { return has_much_; }
-  // Its socket cannot be watched.
+  // To be called if epoll cannot watch the socket.
   void fail(Round& round);
   // Closes the socket. No effect if it is closed.
   void close();

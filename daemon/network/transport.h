@@ -84,8 +84,8 @@ class Transport {
   // Gives the socket to a network thread, after the handshake and before the first receive(). Waits
   // that are pending end without a call. `owner` has this as its member.
   void hand_over(NetworkThreads& network, RelayOwner& owner) LOCKSLEY_REQUIRES(kIoThread);
-  // Whose connection it is, so that network threads serve users by turns, and hold little for
-  // strangers. Those of a stranger, unless it is set.
+  // The user of the connection: network threads serve users by turns, and buffer little for
+  // strangers. A stranger's, unless it is set.
   void set_line(LineNumber line);
   // Needs: can_receive(). Updates it.
   Received receive(std::span<std::byte> space);
@@ -102,11 +102,11 @@ class Transport {
   // read. The kernel learns of a close only after it has received all bytes that were sent before.
   // Needs: not closed.
   bool is_gone() const;
-  // How many bytes the socket took, none or some; nothing if the peer has gone. Again after
-  // wait_writable().
+  // How many bytes the socket took, perhaps 0; nothing if the peer has gone. Call it again for the
+  // rest after wait_writable().
   std::optional<std::size_t> send(std::span<const std::string_view> views);
-  // Other connections have their turn after so much in one go: a socket may have room for
-  // megabytes.
+  // The most bytes that a connection sends in one go, before others get their turn: a socket may
+  // have room for megabytes.
   static constexpr std::size_t kMostAtOnce = TlsChannel::kMostAtOnce;
   // Whether the kernel has all that send() took, or the peer has gone: closing loses nothing of it.
   // If false, the owner is called once it is true.
@@ -120,7 +120,7 @@ class Transport {
   template <class Owner>
   void wait_writable(Owner& owner);
 
-  // Says that nothing more comes.
+  // Tells the peer that no more bytes will follow.
   void shut();
   // Reads and discards received bytes: a bounded number, so that a peer that sends all the time
   // does not keep the others waiting.

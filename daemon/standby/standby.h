@@ -44,7 +44,7 @@ class Standby {
     const std::optional<BoundPort>& workers;  // none: no handler is for remote workers
     std::string workers_at;                   // where workers connect
     TlsContexts tls;
-    std::optional<Secret> http_token;  // none is right if there is none
+    std::optional<Secret> http_token;  // none: no token is accepted
     std::shared_ptr<ClusterBoard> cluster;
     std::string version;
     std::shared_ptr<spdlog::logger> log;
@@ -57,7 +57,7 @@ class Standby {
 
   // Another daemon is active: waits, and serves meanwhile. False: the daemon was told to end. The
   // first call opens the ports, says so on standard output ("standby listen=… http=…", "…
-  // workers=…") and to systemd, and takes the signals. The error is that it cannot; a sentence.
+  // workers=…") and to systemd, and takes the signals. If that fails, the error is a sentence.
   std::expected<bool, std::string> wait(std::chrono::milliseconds time) LOCKSLEY_EXCLUDES(mutex_);
   // Whether wait() has returned false.
   bool is_told_to_end() const LOCKSLEY_EXCLUDES(mutex_);

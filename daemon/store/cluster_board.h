@@ -1,4 +1,4 @@
-// What is known of the daemons that share one store: which is active, which stand by.
+// The daemons that share one store, as far as this daemon knows: which is active, which stand by.
 #pragma once
 
 #include <atomic>
@@ -26,15 +26,14 @@ struct ClusterNode {
   std::string wire;          // where its clients connect
   std::string workers = {};  // where its remote workers connect; empty: it has no port for them
   std::uint32_t shards = 0;  // that it owns
-  // When this daemon saw a sign of life of it last; none: it is this daemon, which shares its store
-  // with no other.
+  // When this daemon last saw a sign of life of the node; none: the store is this daemon's alone.
   std::optional<Instant> beaten_at = {};
 
   std::chrono::milliseconds beat_age(Instant at) const;
 };
 std::string_view to_string(ClusterNode::State state);
 
-// All of them at one moment. Immutable once it is published.
+// All daemons of the store at one moment. Immutable once it is published.
 struct ClusterView {
   std::vector<ClusterNode> nodes;       // in the order of their numbers
   std::uint32_t unowned_shards = 0;     // no daemon has them
@@ -61,10 +60,10 @@ class ClusterBoard {
   };
   static constexpr std::uint32_t kShards = 64;
 
-  // Of a daemon whose store no other daemon can have.
+  // The node of a daemon whose store no other daemon can share.
   static ClusterNode alone(std::string name, std::string wire, std::string workers);
 
-  // Each command asks for it.
+  // Called for each command.
   Role role() const {
     const Role role = role_.load();
     return role == Role::kActive && lease().count() != 0 && is_unconfirmed(now()) ? Role::kUnconfirmed : role;
@@ -83,8 +82,8 @@ class ClusterBoard {
   void set_trouble(std::string why) LOCKSLEY_EXCLUDES(mutex_);
 
   // The database has confirmed a sign of life that this daemon sent at `sent`. No other daemon
-  // takes over until `lease` has passed since then. What was sent before another one that is
-  // confirmed has no effect.
+  // takes over until `lease` has passed since then. A sign of life that is older than the last
+  // confirmed one has no effect.
   void beaten(Instant sent);
   Instant beaten_at() const { return Instant(Instant::duration(beaten_at_.load())); }
   // The database confirms nothing, but at `asked` no other daemon was known to have taken over.
@@ -98,7 +97,7 @@ class ClusterBoard {
   bool is_unconfirmed(Instant at) const;
   void set_lease(std::chrono::milliseconds lease) { lease_ms_.store(lease.count()); }
   std::chrono::milliseconds lease() const { return std::chrono::milliseconds(lease_ms_.load()); }  // 0: none
-  // After what time another daemon may take over, if no further sign of life is confirmed; not
+  // How long until another daemon may take over, if no further sign of life is confirmed; not
   // below 0. None: this daemon has no lease, because it is not active, or because no other daemon
   // can have its store.
   std::optional<std::chrono::milliseconds> lease_left(Instant at) const;
@@ -115,8 +114,8 @@ class ClusterBoard {
   }
   std::optional<std::uint64_t> synchronous_standbys() const;
 
-  // Of how many batches this daemon, which stands by, has a copy of the rows; none: it has no copy,
-  // and a takeover reads all.
+  // The number of batches whose rows this daemon has copied while it stands by; none: it has no
+  // copy, and a takeover reads all rows.
   void set_followed(std::optional<std::uint64_t> batches) {
     followed_.store(batches ? static_cast<std::int64_t>(*batches) : -1);
   }

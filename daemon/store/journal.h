@@ -1,5 +1,5 @@
-// Where a batch records its steps: the core's Journal over the store's groups, and how much of each
-// user waits for the disk.
+// Where a batch records its steps: a BatchJournal over the store's groups. It also counts how many
+// bytes of each user wait for the disk.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,9 @@ namespace locksley::daemon {
 class Engine;
 class EngineReading;
 
-// How many bytes of some steps wait for the disk: exact while the steps are in two groups at most,
-// of which one is written while the next one gathers; otherwise too many, and never too few.
+// Counts the bytes of steps that wait for the disk. The count is exact while the steps are in at
+// most two groups: one that is written, and the next one, which gathers. Otherwise it is too high,
+// never too low.
 // Guarded by the mutex of a PendingOfUser.
 class PendingSteps {
  public:
@@ -29,7 +30,7 @@ class PendingSteps {
   void add(std::size_t bytes, Ticket ticket, Ticket written) {
     drop(written);
     if (newest_.bytes != 0 && newest_.ticket != ticket) {
-      // Two threads may add their steps in another order than that of the tickets.
+      // Two threads may add their steps out of the order of the tickets.
       earlier_ = {.ticket = std::max(earlier_.ticket, newest_.ticket),
                   .bytes = earlier_.bytes + newest_.bytes};
       newest_.bytes = 0;
@@ -55,8 +56,8 @@ class PendingSteps {
   Group earlier_;  // all before it
 };
 
-// How much of one user waits for the disk: of each of its batches, and of those together that have
-// little (GroupCommit::kFewPending).
+// Counts the bytes of one user that wait for the disk: for each batch, and in total for the batches
+// with few such bytes (GroupCommit::kFewPending).
 //
 // Owned by the journals of the user's batches; the store keeps it as well. Any thread. Holds a
 // mutex for some nanoseconds, and does not block otherwise.
@@ -80,7 +81,7 @@ class PendingOfUser {
 
 // The journal of one batch in the store. Owned by its batch; `group` and `engine` outlive it. Any
 // thread. record() does not block. wait_for_room() blocks while too many results wait for the disk,
-// and many of them are those of this batch, or of its user (GroupCommit::wait_for_room()).
+// and many of these belong to this batch or its user (GroupCommit::wait_for_room()).
 // read_rows() blocks on the disk; it throws std::runtime_error if the rows cannot be read.
 class StoredJournal final : public BatchJournal {
  public:

@@ -33,7 +33,7 @@ class Server;
 // Puts another configuration in force, all of it or nothing: reads it, has each part prepare for
 // it, and only if all parts agree has them commit it. One at a time, in the order of the requests.
 // Reading and comparing configurations with thousands of users takes long, and so does starting
-// isolated plugins: a thread of its own does both, while the daemon serves.
+// isolated plugins: each is done on a thread of its own, while the daemon serves.
 //
 // Owned by serve_until_signal() (main.cc); all parts outlive it. The I/O thread only. Nothing
 // blocks but what loading a plugin blocks. A configuration with a problem changes nothing; the

@@ -142,8 +142,8 @@ class LeaseRunner final : public UpstreamHost, public BatchObserver {
   Mutex mutex_;
   std::vector<std::shared_ptr<LeaseBatch>> changed_ LOCKSLEY_GUARDED_BY(mutex_);
   bool woken_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // the upstream thread was woken, and will call take()
-  bool holding_off_ LOCKSLEY_GUARDED_BY(mutex_) =
-      false;  // take() will be called within kHoldOff without a wake-up
+  // take() will be called within kHoldOff without a wake-up.
+  bool holding_off_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   RateGate threw_ LOCKSLEY_GUARDED_BY(mutex_){std::chrono::seconds(1)};
 };
 

@@ -139,8 +139,8 @@ class Upstream {
   std::vector<Served> served_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
   // Connections of earlier offers. Kept, because Asio may hold callbacks for them.
   std::vector<Served> retired_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
-  std::function<void()> done_
-      LOCKSLEY_GUARDED_BY(kUpstreamThread);  // of drain(); empty: not asked for, or called
+  // Of drain(); empty: not asked for, or called.
+  std::function<void()> done_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
   bool is_draining_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   std::uint64_t seed_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
 

@@ -139,8 +139,8 @@ class UpstreamConnection final : private LeaseSink {
   bool is_writing_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   bool is_abandoned_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   std::string why_ LOCKSLEY_GUARDED_BY(kUpstreamThread);  // why it closes
-  Nanoseconds measured_at_
-      LOCKSLEY_GUARDED_BY(kUpstreamThread){};  // when the round trip was measured; 0: never
+  // When the round trip was measured; 0: never.
+  Nanoseconds measured_at_ LOCKSLEY_GUARDED_BY(kUpstreamThread){};
 };
 
 }  // namespace locksley::daemon

@@ -62,8 +62,8 @@ class LinkHost final : public WorkerHost {
   const InputBudget& input_;
   std::shared_ptr<const WorkerDirectory> directory_ LOCKSLEY_GUARDED_BY(kLinkThread);
   std::pair<std::uint64_t, std::shared_ptr<Batch>> found_ LOCKSLEY_GUARDED_BY(kLinkThread);
-  Ticket asked_for_ LOCKSLEY_GUARDED_BY(kLinkThread) =
-      0;  // the store was asked to write soon up to this ticket
+  // The store was asked to write soon up to this ticket.
+  Ticket asked_for_ LOCKSLEY_GUARDED_BY(kLinkThread) = 0;
 };
 
 }  // namespace locksley::daemon

@@ -59,8 +59,8 @@ class MachinesPublisher {
   const PeerOf peer_of_;
   SoonTimer timer_;
   const WorkerLink* link_ LOCKSLEY_GUARDED_BY(kLinkThread);  // null after stop()
-  std::shared_ptr<MachinesView> view_
-      LOCKSLEY_GUARDED_BY(kLinkThread);                   // the view that is being made; null: none
+  // The view that is being made; null: none.
+  std::shared_ptr<MachinesView> view_ LOCKSLEY_GUARDED_BY(kLinkThread);
   Id next_in_view_ LOCKSLEY_GUARDED_BY(kLinkThread) = 0;  // the view has the workers before this one
   Nanoseconds view_took_ LOCKSLEY_GUARDED_BY(kLinkThread){};
   bool has_slices_ LOCKSLEY_GUARDED_BY(kLinkThread) = false;

@@ -65,7 +65,7 @@ class Failures(StoreTest):
         self.fill_with_failures()
         self.await_results_on_the_disk()
         self.assert_error("QUEUEFULL", self.command.ask("SUBMIT", "echo", "JOBS", "x"))
-        self.assertIn("queue full of what is kept about failed jobs", self.daemon.log())
+        self.assertIn("queue full: no room for more data about failed jobs", self.daemon.log())
         self.assertEqual(self.command("ADD", "b", "answer(1)"), JOBS + 1, "the batch itself goes on")
         self.command("CLOSE", "b")
         self.assertEqual(self.command.wait("b")["ok"], JOBS // 2 + 1)
@@ -78,7 +78,7 @@ class Failures(StoreTest):
         self.assertEqual((status["ok"], status["failed"]), (JOBS // 2, JOBS // 2))
         self.assertGreater(status["retried"], 0)
         self.assertLess(status["retried"], JOBS // 2)
-        self.assertIn("what is kept about failed jobs is at its limit: batches with many of them do not retry them", self.daemon.log())
+        self.assertIn("the data about failed jobs is at its limit: batches with many failed jobs do not retry them", self.daemon.log())
 
     def test_at_the_limit_another_batch_with_few_failures_retries_them(self):
         self.begin()

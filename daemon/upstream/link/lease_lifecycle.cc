@@ -149,9 +149,9 @@ void LeaseLifecycle::connection_lost(bool keeps_ready) {
 void LeaseLifecycle::on_settle(const AwaitedReply& awaited, ReplyCursor reply) {
   HeldLease* const lease = leases_.find(awaited.lease);
   if (!reply.is_error()) {
-    if (reply.array() < 2) return pipeline_.fail("the reply of SETTLE is not one");
+    if (reply.array() < 2) return pipeline_.fail("the reply to SETTLE is malformed");
     settled_jobs_ += reply.count();
-    if (reply.is_bad()) return pipeline_.fail("the reply of SETTLE is not one");
+    if (reply.is_bad()) return pipeline_.fail("the reply to SETTLE is malformed");
     if (results_.drop(lease, awaited.results) && lease != nullptr) forget_if_over(*lease);
     return;
   }

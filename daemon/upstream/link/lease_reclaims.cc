@@ -88,7 +88,7 @@ bool LeaseReclaims::on_reply(const AwaitedReply& awaited, ReplyCursor reply) {
     return pump();
   }
   const auto is_wrong = [this] {
-    pipeline_.fail("the reply of RECLAIM is not one");
+    pipeline_.fail("the reply to RECLAIM is malformed");
     return false;
   };
   const std::uint64_t elements = reply.array();

@@ -58,7 +58,7 @@ void UpstreamLink::on_join(ReplyCursor reply) {
     return pipeline_.fail(std::string(why));
   }
   std::optional<JoinReply> joined = read_join_reply(reply);
-  if (!joined) return pipeline_.fail("the reply of JOIN is not one");
+  if (!joined) return pipeline_.fail("the reply to JOIN is malformed");
   const std::string store_before = std::exchange(joined_, *std::move(joined)).store;
   beats_.joined(joined_.beat);
   ++stats_.connections;

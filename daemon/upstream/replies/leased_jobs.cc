@@ -64,7 +64,7 @@ std::size_t LeasedPayloads::fetch(std::uint64_t first, std::span<std::string_vie
 std::expected<LeasedJobs, std::string> read_leased_jobs(std::string_view reply) {
   constexpr std::uint64_t kElements = 13;  // up to `range`
   const auto bad = [](std::string_view what) {
-    return std::unexpected("the reply of CLAIM: " + std::string(what));
+    return std::unexpected("the reply to CLAIM: " + std::string(what));
   };
   ReplyCursor cursor(reply);
   const std::uint64_t elements = cursor.array();

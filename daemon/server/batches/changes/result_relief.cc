@@ -134,7 +134,7 @@ void ResultRelief::warn_of_full() {
     if (account.results().is_full())
       standing_.try_emplace(&tenant, Standing{account.results().bytes(), now()});
     if (!account.failures().is_full() || !failure_lines_.open(now())) continue;
-    LogLine("what is kept about failed jobs is at its limit: batches with many of them do not retry them")
+    LogLine("the data about failed jobs is at its limit: batches with many failed jobs do not retry them")
         .with("tenant", tenant.name)
         .with("bytes", account.failures().bytes())
         .with("limit", account.key_of_results())

@@ -251,7 +251,7 @@ Admission::Checked Admission::check_failures(const Demand& demand) {
   };
   if (!is_full()) return {};
   if (full_lines_.open(now())) {
-    LogLine("queue full of what is kept about failed jobs")
+    LogLine("queue full: no room for more data about failed jobs")
         .with("tenant", demand.tenant().name)
         .with("customer", demand.customer.name)
         .with("handler", demand.handler)

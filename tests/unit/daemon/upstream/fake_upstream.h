@@ -35,16 +35,16 @@ class FakeUpstream {
   std::vector<std::string> remote = {"echo", "resize"};
   bool holds_settles = false;  // replies of SETTLE, and all after them, come with release()
   bool is_draining = false;
-  std::string settle_refusal;  // not empty: the reply of SETTLE
+  std::string settle_refusal;  // not empty: the reply to SETTLE
   std::string refuses_join;
   Words addresses;  // of its cluster
   std::string store = "store-1";
-  std::int64_t longest_output = 0;  // in the reply of JOIN; 0: not there
+  std::int64_t longest_output = 0;  // in the reply to JOIN; 0: not there
   std::int64_t beat_ms = 3'333;     // likewise
   std::int64_t lease_ms = 10'000;   // likewise
   std::string range_template;       // not empty: the batch is a RANGE
   std::uint64_t attempt = 3;        // a restart makes it one higher
-  bool tells_attempt = true;        // in the reply of RECLAIM
+  bool tells_attempt = true;        // in the reply to RECLAIM
   bool knows_former = true;         // RECLAIM may have LEASE
   bool knows_grace = true;          // JOIN may have GRACE
 

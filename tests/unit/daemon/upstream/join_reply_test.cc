@@ -1,4 +1,4 @@
-// What the upstream says of itself in the reply of JOIN.
+// What the upstream says of itself in the reply to JOIN.
 #include "daemon/upstream/replies/join_reply.h"
 
 #include <gmock/gmock.h>

@@ -658,7 +658,7 @@ TEST_F(UpstreamLinkTest, ALeaseThatNoUpstreamCanMeanBreaksTheConnection) {
     connect();
     exchange();
     EXPECT_TRUE(link->is_broken()) << beat_ms << " of " << lease_ms;
-    EXPECT_THAT(link->trouble(), StartsWith("the reply of JOIN ")) << beat_ms << " of " << lease_ms;
+    EXPECT_THAT(link->trouble(), StartsWith("the reply to JOIN ")) << beat_ms << " of " << lease_ms;
   }
   make(0);
   upstream->beat_ms = upstream->lease_ms = kDay;

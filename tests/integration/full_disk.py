@@ -163,6 +163,8 @@ class Small(DiskTest):
             self.assertEqual(self.command.results(after), [[0, "cancelled", f"the batch '{large}' was refused"]])
 
     def fill_with_another_file(self):
+        # Results are written after their batch is over. Those for which there is no room wait in memory, and to discard them frees nothing.
+        self.settle()
         other = self.disk / "other"
         with open(other, "wb", buffering=0) as file:
 

@@ -3,6 +3,7 @@
 and only tests and the daemon itself include daemon. A library enters only where it belongs. Nothing is included twice. Folders
 form no cycle, and each has a row in the table."""
 
+import itertools
 import os
 import re
 
@@ -41,7 +42,6 @@ def _base(names):
     return [*_OURS, *_BASE_TOP, *(f"daemon/base/{name}" for name in names.split())]
 
 
-
 def _rooms_of(folder, names):
     return [f"{folder}/{name}" for name in names.split()]
 
@@ -65,6 +65,7 @@ ARROWS = {
     "core/tasks": _rooms("base sync steal batch lane tasks"),
     "core/pool": _rooms("base sync steal ring batch lane tasks pool"),
     "proto": ["proto"],
+    "proto/clients/cpp": ["proto"],
     "config": ["config"],
     "daemon": [*_OURS, "daemon"],
     "daemon/base": [*_OURS, *_BASE_TOP],
@@ -207,18 +208,33 @@ KNOTS = {
 }
 
 
+SOURCES = ("core/", "daemon/", "proto/", "config/")
+
+
 def known(files):
     """Folder -> folders that its files include, each with one such file and its line."""
     graph = {}
     for path, text in files.items():
-        if not tree.is_cpp(path) or not path.startswith(("core/", "daemon/", "proto/", "config/")):
+        if not tree.is_cpp(path) or not path.startswith(SOURCES):
             continue
         here = os.path.dirname(path)
         for match in INCLUDE.finditer(text):
             there = os.path.dirname(match.group(2))
-            if match.group(1) == '"' and there != here and (here, there) not in KNOTS:
+            if match.group(1) == '"' and there != here:
                 graph.setdefault(here, {}).setdefault(there, (path, text.count("\n", 0, match.start(1)) + 1))
     return graph
+
+
+def without_knots(graph):
+    return {here: {there: where for there, where in others.items() if (here, there) not in KNOTS} for here, others in graph.items()}
+
+
+def stale_knots(files, graph):
+    """Exceptions that no include needs any more."""
+    for here, there in sorted(KNOTS):
+        first = min((path for path in files if os.path.dirname(path) == here), default=None)
+        if first and there not in graph.get(here, {}):
+            yield Finding(first, 1, f"{here} includes nothing from {there}: take it out of KNOTS in tests/lint/includes.py")
 
 
 def path_between(graph, start, end):
@@ -237,17 +253,20 @@ def path_between(graph, start, end):
 
 def cycles(files):
     """One finding for each include that leads from a folder back to it by way of others."""
-    graph = known(files)
+    everything = known(files)
+    yield from stale_knots(files, everything)
+    graph = without_knots(everything)
     for here in sorted(graph):
         for there, (path, line) in sorted(graph[here].items()):
             back = path_between(graph, there, here)
             if back and here == min(back):  # each cycle once
-                yield Finding(path, line, f"a cycle of folders: {' -> '.join([here, *back])}")
+                others = ", ".join(graph[a][b][0] for a, b in itertools.pairwise(back))
+                yield Finding(path, line, f"a cycle of folders: {' -> '.join([here, *back])}, by this file and {others}")
 
 
 def without_row(files):
-    """Folders of core and of the daemon that the table does not name: what they may include is then that of the folder above."""
-    for folder in sorted({os.path.dirname(path) for path in files if tree.is_cpp(path) and path.startswith(("core/", "daemon/"))}):
+    """Folders of ours that the table does not name: what they may include is then that of the folder above."""
+    for folder in sorted({os.path.dirname(path) for path in files if tree.is_cpp(path) and path.startswith(SOURCES)}):
         if folder not in ARROWS:
             first = min(path for path in files if os.path.dirname(path) == folder)
             yield Finding(first, 1, f"{folder} has no row in the table of tests/lint/includes.py")
@@ -349,8 +368,11 @@ SAMPLES = [
     Sample("the pool in a handler's header", {"core/tasks/context.h": '#include "core/tasks/task.h"\n', "core/tasks/task.h": '#include "core/steal/deque.h"\n'},
            "reaches core/steal/deque.h"),
     Sample("a cycle", {"proto/a/a.h": '#include "proto/b/b.h"\n', "proto/b/b.cc": '#include "proto/c/c.h"\n', "proto/c/c.h": '\n#include "proto/a/a.h"\n'},
-           "proto/a/a.h:1: a cycle of folders: proto/a -> proto/b -> proto/c -> proto/a"),
+           "proto/a/a.h:1: a cycle of folders: proto/a -> proto/b -> proto/c -> proto/a, by this file and proto/b/b.cc, proto/c/c.h"),
     Sample("a folder without a row", {"daemon/cli/extra/a.cc": ""}, "daemon/cli/extra has no row"),
+    Sample("a folder of the protocol without a row", {"proto/extra/a.cc": ""}, "proto/extra has no row"),
+    Sample("a knot that is needed", {"daemon/server/session/writes/a.cc": '#include "daemon/server/session/command_executor.h"\n'}, None),
+    Sample("a knot that is not needed any more", {"daemon/server/session/writes/a.cc": ""}, "daemon/server/session/writes includes nothing from"),
     Sample("upwards", {"core/pool/pool.cc": '#include "../core/pool/pool.h"\n'}, "written from the root"),
 ]
 

@@ -216,6 +216,33 @@ TEST_F(FairRingLeasesTest, ATenantWithLongTurnsIsChargedWhileTheyRun) {
   settle(*lease, seconds(600));
 }
 
+TEST_F(FairRingLeasesTest, EachExecutorOfATurnCountsAsServiceWhileItRunsAndOnceItHasEnded) {
+  attach(a, 100, {.tenant = "a", .cost_hint = Nanoseconds(10'000)});
+  attach(b, 100, {.tenant = "b"});
+  const auto wide = ring.try_claim(kNow, ClaimRequest{.width = 3});
+  const auto narrow = ring.try_claim(kNow, ClaimRequest{.most = 1});
+  ASSERT_TRUE(wide && narrow);
+  ASSERT_EQ(wide->queue, &a);
+  ASSERT_EQ(wide->charged.width(), 3U);
+  ASSERT_EQ(narrow->queue, &b);
+  const auto expect_three_quarters = [&](Nanoseconds now) {
+    EXPECT_NEAR(ring.view().queue(a, now).received, 0.75, 0.01);
+    EXPECT_NEAR(ring.view().queue(b, now).received, 0.25, 0.01);
+    for (const TenantView& tenant : ring.view().snapshot(0, now).tenants) {
+      EXPECT_NEAR(tenant.received, tenant.tenant == "a" ? 0.75 : 0.25, 0.01) << tenant.tenant;
+    }
+  };
+  expect_three_quarters(seconds(5));
+  const Nanoseconds end = seconds(10);
+  for (const Claim* const claim : {&*wide, &*narrow}) {
+    (void)ring.settle(
+        *claim->queue,
+        {.charged = claim->charged, .actual = end * claim->charged.width(), .executed = claim->range.size()},
+        end);
+  }
+  expect_three_quarters(end);
+}
+
 TEST_F(FairRingLeasesTest, ChargesAsATurnRunsAddUpToItsSettlement) {
   attach(a, 100, {.tenant = "a"});
   attach(b, 100, {.tenant = "b"});

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The shape of the tree: no drawer for things without a name (util, common, misc), a README.md in every folder, which
-names all sources of the folder if it names one, no overlong file without a reason, no overlong test function, every source file built, no two classes of one name in a namespace, enumerators in kPascalCase,
+names all sources of the folder if it names one, no overlong file without a reason, no overlong test function, every source file built, each unit test in the folder of
+its subject, no two classes of one name in a namespace, enumerators in kPascalCase,
 no silenced lint, no skipped test, and one place that reads the clocks."""
 
 import ast
@@ -130,6 +131,30 @@ def unbuilt(files):
             folder = posixpath.dirname(folder)
 
 
+def part_of(folder):
+    """A part of the program: a folder of `daemon`, or one of the other folders at the top."""
+    parts = folder.split("/")
+    return tuple(parts[: 2 if parts[0] == "daemon" else 1])
+
+
+def misplaced_tests(files):
+    """A unit test is in the folder of its subject: that of the source of this name, or else one that has sources."""
+    folders_of, with_sources = {}, set()
+    for path in files:
+        if path.startswith(("core/", "daemon/", "proto/", "config/")) and path.endswith((".h", ".cc")):
+            name = posixpath.splitext(posixpath.basename(path))[0]
+            folders_of.setdefault(name, set()).add(posixpath.dirname(path))
+            with_sources.add(posixpath.dirname(path))
+    for path in files:
+        if not path.startswith("tests/unit/") or not path.endswith("_test.cc"):
+            continue
+        folder = posixpath.dirname(path).removeprefix("tests/unit/")
+        subjects = {one for one in folders_of.get(posixpath.basename(path).removesuffix("_test.cc"), ()) if part_of(one) == part_of(folder)}
+        if folder not in (subjects or with_sources):
+            places = ", ".join(f"tests/unit/{one}" for one in sorted(subjects)) or "a folder of tests/unit that mirrors one of the sources"
+            yield Finding(path, 1, f"belongs in {places}")
+
+
 def twins(files):
     """The linker takes one of two inline functions of the same name, so one of two such classes would be destroyed by the other's destructor."""
     first = {}
@@ -187,11 +212,11 @@ def clocks(files):
 
 
 def check(files):
-    return [finding for part in (drawers, readmes, unnamed, lengths, long_tests, unbuilt, twins, enumerators, silence, clocks) for finding in part(files)]
+    return [finding for part in (drawers, readmes, unnamed, lengths, long_tests, unbuilt, misplaced_tests, twins, enumerators, silence, clocks) for finding in part(files)]
 
 
 HOME = {"README.md": "", "core/README.md": "", "core/CMakeLists.txt": "add_library(core deque.cc)\n"}
-TESTS = HOME | {"tests/README.md": "unit/", "tests/CMakeLists.txt": "unit/a_test.cc"}
+TESTS = HOME | {"tests/README.md": "unit/", "tests/CMakeLists.txt": "unit/core/a_test.cc", "core/a.h": ""}
 TWIN = "namespace x {\nclass A {\n  class C {};\n};\n}  // namespace x\n"
 LONG_CPP = "TEST(LongTest, IsLong) {\n" + "  int x;\n" * 79 + "}\n"
 SAMPLES = [
@@ -208,13 +233,18 @@ SAMPLES = [
     Sample("long", HOME | {"core/a.h": "int x;\n" * 401}, "401 lines"),
     Sample("long, with reason", HOME | {"core/a.h": "// Length: one table of all commands\n" + "int x;\n" * 401}, None),
     Sample("far too long", HOME | {"core/a.h": "// Length: one table of all commands\n" + "int x;\n" * 801}, "split it"),
-    Sample("long test", TESTS | {"tests/unit/a_test.cc": LONG_CPP}, "LongTest, IsLong: 81 lines"),
-    Sample("test of the greatest length", TESTS | {"tests/unit/a_test.cc": LONG_CPP.replace("  int x;\n", "", 1)}, None),
+    Sample("long test", TESTS | {"tests/unit/core/a_test.cc": LONG_CPP}, "LongTest, IsLong: 81 lines"),
+    Sample("test of the greatest length", TESTS | {"tests/unit/core/a_test.cc": LONG_CPP.replace("  int x;\n", "", 1)}, None),
     Sample("long function that is no test", TESTS | {"core/a.h": LONG_CPP}, None),
     Sample("long test in Python", TESTS | {"tests/unit/a.py": "def test_a():\n" + "    x = 1\n" * 80}, "test_a: 81 lines"),
     Sample("a table in Python", TESTS | {"tests/unit/a.py": "def cases():\n    # Length: one table of all cases\n" + "    x = 1\n" * 80}, None),
     Sample("unbuilt", HOME | {"core/lost.cc": ""}, "nothing builds it"),
     Sample("suffix of another name", HOME | {"core/que.cc": ""}, "nothing builds it"),
+    Sample("a test of several sources", TESTS | {"tests/CMakeLists.txt": "unit/core/all_test.cc", "tests/unit/core/all_test.cc": ""}, None),
+    Sample("a test beside its subject's namesake", TESTS | {"tests/unit/core/a_test.cc": "", "daemon/cli/a.h": "", "daemon/README.md": "", "daemon/cli/README.md": ""}, None),
+    Sample("a test above its subject", HOME | {"tests/README.md": "unit/", "tests/CMakeLists.txt": "unit/core/a_test.cc", "tests/unit/core/a_test.cc": "", "core/x/a.h": "", "core/x/README.md": ""},
+           "tests/unit/core/a_test.cc:1: belongs in tests/unit/core/x"),
+    Sample("a test in no folder of the sources", TESTS | {"tests/CMakeLists.txt": "unit/core/x/b_test.cc", "tests/unit/core/x/b_test.cc": ""}, "mirrors one of the sources"),
     Sample("two classes", HOME | {"core/a.h": TWIN, "core/b.h": TWIN.replace("class A {", "struct A;\nclass B final : public A {")}, None),
     Sample("two classes of one name", HOME | {"core/a.h": TWIN, "core/b.h": TWIN.replace("class A {", "class A final : public B {")}, "core/b.h:2: x::A is also a class of core/a.h"),
     Sample("one name in two namespaces", HOME | {"core/a.h": TWIN, "core/b.h": TWIN.replace(" x ", " y ")}, None),

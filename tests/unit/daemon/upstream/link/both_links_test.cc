@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "proto/command_reader.h"
-#include "tests/unit/daemon/upstream/link_fixture.h"
+#include "tests/unit/daemon/upstream/link/link_fixture.h"
 #include "tests/unit/daemon/workers/worker_link_fixture.h"
 
 namespace locksley::daemon::test {

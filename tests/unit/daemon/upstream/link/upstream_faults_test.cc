@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "tests/unit/daemon/upstream/link_fixture.h"
+#include "tests/unit/daemon/upstream/link/link_fixture.h"
 
 namespace locksley::daemon::test {
 namespace {

@@ -1,29 +1,18 @@
-// Length: one fake daemon for all of it.
-// Payloads in, outputs out: the parts of `submit` and `run` that move data, and `bench`'s sums.
+// Payloads in: the parts of `submit` and `run` that read payloads and send them.
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
-#include <sys/eventfd.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <fstream>
-#include <map>
-#include <random>
 #include <thread>
 
-#include "daemon/cli/bench/bench_plan.h"
-#include "daemon/cli/bench/bench_throughput.h"
-#include "daemon/cli/bench/latency.h"
 #include "daemon/cli/context/event.h"
 #include "daemon/cli/feed/feed.h"
 #include "daemon/cli/feed/payload_source.h"
-#include "daemon/cli/text/ordered_outputs.h"
-#include "daemon/cli/text/output.h"
 #include "tests/support/fake_server.h"
 #include "tests/support/own_path.h"
+#include "tests/unit/daemon/cli/pipe.h"
 
 namespace locksley::cli {
 namespace {
@@ -34,22 +23,6 @@ using Outcome = RecordReader::Outcome;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLong = std::chrono::minutes(1);
-
-// A pipe whose writing end the test fills.
-struct Pipe {
-  int ends[2];
-  Pipe() { EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0); }
-  ~Pipe() {
-    ::close(ends[0]);
-    close_writer();
-  }
-  void write(std::string_view bytes) {
-    EXPECT_EQ(::write(ends[1], bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
-  }
-  void close_writer() {
-    if (ends[1] >= 0) ::close(std::exchange(ends[1], -1));
-  }
-};
 
 std::vector<std::string> all_records(std::string_view input, char separator) {
   Pipe pipe;
@@ -283,193 +256,6 @@ TEST(CliFeedTest, ARangeIsNotSpelledOut) {
       Feed(client, arguments, -1, stop.fd(), {.on_jobs = [&](std::uint64_t jobs) { told = jobs; }}).run());
   EXPECT_EQ(told, 5U);
   EXPECT_THAT(server.commands().at(0), ElementsAre("SUBMIT", "fib", "ID", "b", "RANGE", "-1", "4", "n={}"));
-}
-
-// Adds the indexes in a random order and expects them in order, with the outputs that belong to
-// them.
-void expect_ordered(std::size_t memory_bytes) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
-  std::vector<std::uint64_t> indexes(2000);
-  for (std::size_t i = 0; i < indexes.size(); ++i) indexes[i] = i;
-  std::ranges::shuffle(indexes, random);
-  const auto output_of = [](std::uint64_t index) {
-    return std::string(index % 50, 'x') + std::to_string(index);
-  };
-  std::vector<std::string> shown;
-  OrderedOutputs ordered(memory_bytes, [&](const client::ResultRow& row) {
-    EXPECT_EQ(row.index, shown.size());
-    EXPECT_EQ(row.status, row.index % 3 == 0 ? "error" : "ok");
-    shown.emplace_back(row.output);
-  });
-  for (const std::uint64_t index : indexes) {
-    ordered.add({index, index % 3 == 0 ? "error" : "ok", output_of(index)});
-    EXPECT_LE(ordered.held_in_memory_bytes(), memory_bytes);
-  }
-  ordered.finish();
-  ASSERT_EQ(shown.size(), indexes.size());
-  for (std::size_t i = 0; i < shown.size(); ++i) EXPECT_EQ(shown[i], output_of(i));
-  EXPECT_EQ(ordered.held(), 0U);
-  EXPECT_EQ(ordered.held_in_memory_bytes(), 0U);
-}
-
-TEST(CliOrderedOutputsTest, AnyOrderComesOutInOrderFromMemory) { expect_ordered(std::size_t{1} << 20); }
-
-TEST(CliOrderedOutputsTest, AnyOrderComesOutInOrderFromTheFile) { expect_ordered(500); }
-
-TEST(CliOrderedOutputsTest, FinishShowsWhatStandsBehindAGap) {
-  std::vector<std::uint64_t> shown;
-  OrderedOutputs ordered(1000, [&](const client::ResultRow& row) { shown.push_back(row.index); });
-  ordered.add({4, "ok", ""});
-  ordered.add({0, "ok", ""});
-  ordered.add({2, "ok", ""});
-  EXPECT_THAT(shown, ElementsAre(0));
-  ordered.finish();
-  EXPECT_THAT(shown, ElementsAre(0, 2, 4));
-}
-
-TEST(CliOutputTest, AReaderThatWentAwayIsRemembered) {
-  ASSERT_NE(std::signal(SIGPIPE, SIG_IGN), SIG_ERR);
-  Pipe pipe;
-  Event stop;
-  ::close(pipe.ends[0]);
-  pipe.ends[0] = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  Output output(pipe.ends[1], stop.fd());
-  output.append("x");
-  output.flush();
-  EXPECT_EQ(output.error(), EPIPE);
-}
-
-TEST(CliOutputTest, AFullPipeDoesNotHoldUpAnInterruptAndNothingIsLost) {
-  Pipe pipe;
-  Event stop;
-  Output output(pipe.ends[1], stop.fd());
-  stop.raise();
-  const std::string bytes(300'000, 'y');  // more than a pipe holds
-  output.append(bytes);
-  EXPECT_EQ(output.error(), 0);
-  std::string read;
-  std::vector<char> buffer(65'536);
-  while (read.size() < bytes.size()) {
-    const ssize_t count = ::read(pipe.ends[0], buffer.data(), buffer.size());
-    ASSERT_GT(count, 0);
-    read.append(buffer.data(), static_cast<std::size_t>(count));
-    output.flush();
-  }
-  EXPECT_EQ(read, bytes);
-}
-
-TEST(CliOutputTest, AnOutputThatWasStoppedDoesNotWaitForItsReaderAtItsEnd) {
-  Pipe pipe;
-  Event stop;
-  {
-    Output output(pipe.ends[1], stop.fd());
-    stop.raise();
-    output.append(std::string(300'000, 'y'));
-    EXPECT_FALSE(output.is_empty());
-    eventfd_t taken = 0;
-    ASSERT_EQ(::eventfd_read(stop.fd(), &taken), 0);  // as a caller that takes the signal
-  }
-}
-
-TEST(CliBenchTest, EveryJobIsInOneBatch) {
-  const auto plan = BenchPlan::make({.jobs = 25, .payload_bytes = 4, .batch = 10, .connections = 8}).value();
-  EXPECT_EQ(plan.batches(), 3U);
-  EXPECT_EQ(plan.connections(), 3U);
-  EXPECT_EQ(plan.jobs_of(0) + plan.jobs_of(1) + plan.jobs_of(2), 25U);
-  EXPECT_EQ(plan.jobs_of(2), 5U);
-  EXPECT_EQ(plan.payloads(2), "$4\r\n0000\r\n$4\r\n0001\r\n");
-}
-
-TEST(CliBenchTest, SingleJobsAreDealtToAllConnections) {
-  const auto plan = BenchPlan::make({.jobs = 10, .connections = 4, .latency = true}).value();
-  std::uint64_t sum = 0;
-  for (unsigned i = 0; i < 4; ++i) sum += plan.jobs_of_connection(i);
-  EXPECT_EQ(sum, 10U);
-}
-
-TEST(CliBenchTest, ABatchLargerThanACommandIsRefused) {
-  EXPECT_FALSE(BenchPlan::make({.jobs = 10'000'000, .payload_bytes = 1000, .batch = 10'000'000}));
-}
-
-TEST(CliBenchTest, RowsAreCompleteOnlyWithEveryIndexOnce) {
-  RowCheck check;
-  check.add(0, "ok", "ab");
-  check.add(2, "error", "");
-  EXPECT_FALSE(check.is_complete(3));
-  check.add(2, "ok", "cd");
-  EXPECT_FALSE(check.is_complete(3));
-  RowCheck good;
-  for (const std::uint64_t index : {2U, 0U, 1U}) good.add(index, "ok", "abc");
-  EXPECT_TRUE(good.is_complete(3));
-  EXPECT_EQ(good.ok, 3U);
-  EXPECT_EQ(good.output_bytes, 9U);
-}
-
-TEST(CliBenchTest, QuantilesAreByNearestRank) {
-  std::vector<std::uint64_t> values;
-  for (std::uint64_t i = 1; i <= 1000; ++i) values.push_back(i);
-  EXPECT_EQ(quantile(values, 0.5), 500U);
-  EXPECT_EQ(quantile(values, 0.999), 999U);
-  EXPECT_EQ(quantile(values, 1.0), 1000U);
-  EXPECT_EQ(quantile({}, 0.5), 0U);
-  EXPECT_EQ(quantile({7}, 0.001), 7U);
-  const LatencySummary summary = summarize({3000, 1000, 2000});
-  EXPECT_DOUBLE_EQ(summary.p50_us, 2);
-  EXPECT_DOUBLE_EQ(summary.max_us, 3);
-  EXPECT_DOUBLE_EQ(summary.mean_us, 2);
-}
-
-// A server that runs `echo`: batches by id.
-struct EchoServer {
-  std::map<std::string, std::vector<std::string>> batches;
-  bool loses_a_job = false;
-  FakeServer server{[this](const Words& words) { return answer(words); }};
-
-  Answer answer(const Words& words) {
-    if (words[0] == "SUBMIT") {
-      const std::string id = option_of(words, "ID");
-      batches[id].assign(std::ranges::find(words, "JOBS") + 1, words.end());
-      return Answer::text(bulk(id));
-    }
-    if (words[0] == "FORGET") return Answer::text(integer(batches.erase(words[1])));
-    const auto& jobs = batches[words[1]];
-    if (words[0] == "WAIT") return Answer::text(status_map(words[1], "done", jobs.size(), jobs.size()));
-    // In pages of 4, whatever COUNT says, as a daemon that bounds its replies may.
-    std::vector<Row> rows;
-    std::size_t next = std::stoul(option_of(words, "FROM"));
-    for (; next < jobs.size() && rows.size() < 4; ++next) rows.push_back({next, "ok", jobs[next]});
-    const bool is_last = next == jobs.size();
-    if (is_last && loses_a_job) rows.pop_back();
-    return Answer::text(results_reply(is_last ? 0 : next, rows));
-  }
-};
-
-TEST(CliBenchTest, AllBatchesAreSubmittedReadAndForgotten) {
-  EchoServer fake;
-  const auto plan = BenchPlan::make({.jobs = 95, .payload_bytes = 3, .batch = 10, .connections = 1}).value();
-  client::Connection connection(-1);
-  ASSERT_TRUE(connection.open(fake.server.address(), "", client::deadline_in(kLong)));
-  const auto count = ThroughputConnection(plan, 0, connection).run();
-  ASSERT_TRUE(count) << count.error().message;
-  EXPECT_EQ(count->jobs, 95U);
-  EXPECT_EQ(count->ok, 95U);
-  EXPECT_EQ(count->output_bytes, 95U * 3);
-  EXPECT_GT(count->last_received, count->first_sent);
-  connection.close();
-  EXPECT_TRUE(fake.batches.empty());
-}
-
-TEST(CliBenchTest, ALostJobIsNoticed) {
-  EchoServer fake;
-  fake.loses_a_job = true;
-  const auto plan = BenchPlan::make({.jobs = 10, .batch = 10, .connections = 1}).value();
-  client::Connection connection(-1);
-  ASSERT_TRUE(connection.open(fake.server.address(), "", client::deadline_in(kLong)));
-  const auto count = ThroughputConnection(plan, 0, connection).run();
-  ASSERT_FALSE(count);
-  EXPECT_THAT(count.error().message, ::testing::HasSubstr("of a batch of 10 jobs, 9 results came"));
 }
 
 }  // namespace

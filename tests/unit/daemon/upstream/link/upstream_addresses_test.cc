@@ -2,7 +2,7 @@
 // becomes of its leases.
 #include <gmock/gmock.h>
 
-#include "tests/unit/daemon/upstream/link_fixture.h"
+#include "tests/unit/daemon/upstream/link/link_fixture.h"
 
 namespace locksley::daemon::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "tests/unit/daemon/upstream/link_fixture.h"
+#include "tests/unit/daemon/upstream/link/link_fixture.h"
 
 namespace locksley::daemon::test {
 namespace {

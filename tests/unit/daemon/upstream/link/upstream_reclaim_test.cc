@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tests/unit/daemon/upstream/link_fixture.h"
+#include "tests/unit/daemon/upstream/link/link_fixture.h"
 
 namespace locksley::daemon::test {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "daemon/upstream/link/upstream_link.h"
-#include "tests/unit/daemon/upstream/fake_upstream.h"
+#include "tests/unit/daemon/upstream/link/fake_upstream.h"
 
 namespace locksley::daemon::test {
 

@@ -1,12 +1,9 @@
-// Tables, figures, progress lines and JSON: what people and programs are shown.
+// Tables, figures and JSON: what people and programs are shown.
 
 #include <gmock/gmock.h>
 
-#include <cmath>
 #include <cstring>
 
-#include "daemon/cli/context/progress.h"
-#include "daemon/cli/row_sink.h"
 #include "daemon/cli/text/failure_text.h"
 #include "daemon/cli/text/json.h"
 #include "daemon/cli/text/number_text.h"
@@ -89,41 +86,6 @@ TEST(CliFiguresTest, DurationsAreShort) {
   EXPECT_EQ(local_time(0), "-");
 }
 
-TEST(CliProgressTest, ALineSaysHowFarHowFastAndHowLong) {
-  EXPECT_EQ(progress_line({.done = 500, .failed = 2, .total = 1000}, 250, 65),
-            "[#######-------] 500/1,000 50.0%  2 failed  250 jobs/s  2.0s left");
-}
-
-TEST(CliProgressTest, AnOpenBatchHasNoEnd) {
-  EXPECT_EQ(progress_line({.done = 5, .total = 10, .is_open = true}, 1000, 60), "5/10+  1k jobs/s");
-}
-
-TEST(CliProgressTest, NoLineIsLongerThanItsRoom) {
-  for (const std::uint64_t done : {0ULL, 1ULL, 123'456'789'012ULL}) {
-    for (std::size_t width = 1; width < 120; ++width) {
-      for (const bool open : {false, true}) {
-        const ProgressCounts counts{.done = done, .failed = done, .total = 123'456'789'012, .is_open = open};
-        EXPECT_LE(progress_line(counts, 0.001, width).size(), width);
-      }
-    }
-  }
-}
-
-TEST(CliProgressTest, ABatchWithoutJobsIsComplete) {
-  EXPECT_THAT(progress_line({}, 0, 60), ::testing::HasSubstr("0/0 100.0%"));
-}
-
-TEST(CliProgressTest, TheRateFollowsAChangeAndForgetsTheOldOne) {
-  const RateMeter::Time start{};
-  RateMeter meter(start);
-  meter.update(1000, start + std::chrono::seconds(1));
-  EXPECT_DOUBLE_EQ(meter.per_second(), 1000);
-  meter.update(1000, start + std::chrono::seconds(4));
-  EXPECT_NEAR(meter.per_second(), 1000 / std::exp(1.0), 1);
-  meter.update(1000, start + std::chrono::seconds(64));
-  EXPECT_LT(meter.per_second(), 1);
-}
-
 TEST(CliJsonTest, OutputsThatAreNoTextAreBase64) {
   EXPECT_EQ(json_text(client::ResultRow{3, "ok", "a\"\n"}), R"({"index":3,"status":"ok","output":"a\"\n"})");
   EXPECT_EQ(json_text(client::ResultRow{3, "ok", "\xff\xfe"}),
@@ -186,16 +148,6 @@ TEST(CliStatusTest, AListHasAColumnOfCustomersIfABatchHasOne) {
   EXPECT_THAT(table, ContainsRegex("^BATCH +NAME +CUSTOMER +HANDLER"));
   EXPECT_THAT(table, ContainsRegex("\none +- +0"));
   EXPECT_THAT(table, ContainsRegex("\ntwo +acme +0"));
-}
-
-TEST(CliRowsTest, AFailureIsOneLineThatATerminalCanShow) {
-  EXPECT_EQ(failure_line({17, "error", "no such \x1b file\n"}), "job 17: error: no such ? file");
-  EXPECT_EQ(failure_line({17, "error", "exit status 1:\ta.py\r\nline 2\n\n"}),
-            "job 17: error: exit status 1: a.py\\nline 2");
-  EXPECT_EQ(failure_line({17, "error", "bad"}, "a\nb.jpg"), "a?b.jpg (job 17): error: bad");
-  EXPECT_EQ(
-      failure_line({17, "error", "KeyError: 'a'\t{\"exception\": \"KeyError\", \"traceback\": \"T\\n\"}"}),
-      "job 17: error: KeyError: 'a'");
 }
 
 TEST(CliFailureTextTest, AMessageAndATracebackAreReadFromWhatThePackagesWrite) {

@@ -16,7 +16,7 @@
 
 #include "config/auto_limits.h"
 #include "config/config.h"
-#include "core/ring/fair_ring.h"
+#include "core/lane/lane.h"
 #include "daemon/base/exit_codes.h"
 #include "daemon/base/net/bound_port.h"
 #include "daemon/store/cluster_board.h"

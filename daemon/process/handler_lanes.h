@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "config/config.h"
-#include "core/ring/fair_ring.h"
+#include "core/lane/lane.h"
 #include "daemon/base/handler_kind.h"
 #include "daemon/process/keeper/keeper.h"
 #include "daemon/process/lane/process_lane.h"

@@ -14,7 +14,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 # Folder of the including file (longest match wins) -> folders of ours that it may include from.
 # What a folder of the daemon may know of the other layers.
-_OURS = ["core", "proto", "config"]
+# Of the ring only two headers of plain values: all the rest of it belongs to lanes.
+_CORE = ["core/plugin.h", "core/base", "core/sync", "core/batch", "core/lane", "core/tasks", "core/pool", "core/ring/ring_view.h", "core/ring/state/group_limits.h"]
+_OURS = [*_CORE, "proto", "config"]
 _GROUND = [*_OURS, "daemon/base", "daemon/metrics"]
 _STORE = [*_GROUND, "daemon/store"]
 _SERVER = [*_STORE, "daemon/auth", "daemon/tls", "daemon/network", "daemon/connection"]
@@ -143,7 +145,7 @@ ARROWS = {
     "daemon/cli/exec": [*_GROUND, *_rooms_of("daemon/cli", "text context names feed exec")],
     "daemon/cli/bench": [*_GROUND, *_rooms_of("daemon/cli", "text context bench")],
     "daemon/cli/top": [*_GROUND, *_rooms_of("daemon/cli", "text context top")],
-    "tests": [*_OURS, "daemon", "tests"],
+    "tests": ["core", "proto", "config", "daemon", "tests"],
     "deploy/examples": ["core", "proto/clients/cpp"],
 }
 # The codec serves both ends of a connection, so it must not know the client library.
@@ -341,6 +343,8 @@ SAMPLES = [
            "daemon/server/session/output may include from"),
     Sample("API on sessions", {"daemon/http/api/api.cc": '#include "daemon/server/session/session.h"\n'},
            "daemon/http/api may include from"),
+    Sample("the ring's values", {"daemon/metrics/tenant_labels.h": '#include "core/ring/ring_view.h"\n'}, None),
+    Sample("the ring outside core", {"daemon/startup.h": '#include "core/ring/fair_ring.h"\n'}, "daemon may include from core/plugin.h"),
     Sample("down in the server", {"daemon/server/session/session.cc": '#include "daemon/server/state/server_state.h"\n'}, None),
     Sample("the ground", {"daemon/tls/context.cc": '#include "daemon/base/log/log_line.h"\n'}, None),
     Sample("daemon on tests", {"daemon/main.cc": '#include "tests/support/clock.h"\n'}, "daemon may include from"),

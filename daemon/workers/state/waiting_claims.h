@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "core/ring/state/ring_gate.h"
+#include "core/lane/lane_gates.h"
 #include "daemon/workers/state/remote_worker.h"
 #include "daemon/workers/state/worker_accounts.h"
 

@@ -353,8 +353,9 @@ class TheEnd(DaemonTest):
             connection = self.connect(daemon)
             quick = ["answer(1)"] * 2000  # of which turns have many, so the first that are slow come in one turn
             told = scratch(self) / "told"
-            deaf = f"import pathlib, signal; signal.signal(signal.SIGTERM, lambda *_: pathlib.Path({str(told)!r}).touch()); "
-            note = f"os.write(os.open({ran.name!r}, os.O_WRONLY | os.O_APPEND), b'x'); time.sleep(0.3); answer(1)"
+            deaf = f"import pathlib, signal; told = pathlib.Path({str(told)!r}); signal.signal(signal.SIGTERM, lambda *_: told.touch()); "
+            # The first of them runs until the signal has come, however late that is.
+            note = f"os.write(os.open({ran.name!r}, os.O_WRONLY | os.O_APPEND), b'x'); [time.sleep(0.01) for _ in iter(told.exists, True)]; time.sleep(0.3); answer(1)"
             connection("SUBMIT", "py", "JOBS", *quick, *[deaf + note] * 200)
             begun = lambda: os.path.getsize(ran.name)
             wait_for("the first slow job", lambda: begun() > 0)

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -34,8 +35,9 @@ class FencingTest : public ::testing::Test {
     return postgres_engine(options)({"", config::Durability::kFsync, testing::silent_log()});
   }
   // A daemon whose connections can be frozen.
-  std::unique_ptr<Engine> open_first() {
+  std::unique_ptr<Engine> open_first(std::optional<std::chrono::milliseconds> patience = {}) {
     PostgresOptions options = disk.options();
+    options.patience = patience.value_or(options.patience);
     options.url =
         "postgresql://locksley@/postgres?host=" + proxy.folder() + "&options=-csearch_path%3D" + disk.name();
     options.on_fenced = [this] { ++fenced; };
@@ -66,7 +68,8 @@ class FencingTest : public ::testing::Test {
 
 TEST_F(FencingTest, AFencedDaemonCommitsNothing) {
   const ThreadRoleScope role(kStoreWriter);
-  const auto first = open_first();
+  // However long it takes to connect again and to ask who may write.
+  const auto first = open_first(std::chrono::minutes(1));
   const auto group = first->new_group();
   group->put(Table::kIndex, "kept", "");
   ASSERT_TRUE(first->commit(*group, Engine::Sync::kSynced).has_value());

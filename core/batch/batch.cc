@@ -134,7 +134,7 @@ void Batch::restore(const BatchHistory& history) {
   is_charged_ = finished_at_ == 0;
   charge_results();
   // The journal has the attempts of all failed jobs.
-  if (!is_charged_ || !is_at_failure_limit()) return;
+  if (!is_charged_ || !next_attempts_.has_counts() || !is_at_failure_limit()) return;
   next_attempts_.forget_counts(failed_.all());
   charge_results();
 }

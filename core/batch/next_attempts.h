@@ -60,6 +60,8 @@ class NextAttempts {
   // Schedules those of the jobs that have failed fewer than `retries` times before. While the
   // account of failures is full, only as many ranges as kSpareBytes can count.
   Judged judge(std::span<const IndexRange> failed, std::uint32_t retries);
+  // Whether any attempts are counted, so that forget_counts() may drop some.
+  bool has_counts() const { return counts_ != nullptr; }
   // The jobs are queued again: the attempts that failed do not count against their retries any
   // more. Adds their next attempts to `next`.
   void forgive(IndexRange jobs, std::vector<JobAttempts>& next);

@@ -148,7 +148,7 @@ def check_presence(batch, status, was_draining):
     wrong_unless(status["weight"] in batch.weights, batch, say(f"weight is none of {batch.weights}"))
     batch.weights = {status["weight"]}
     wrong_unless(status["retry_rounds"] in {batch.rounds, batch.rounds + (batch.retries_sent > 0)}, batch, say(f"{batch.rounds} rounds of RETRY"))
-    batch.rounds, batch.retry_sent = status["retry_rounds"], 0
+    batch.rounds, batch.retries_sent = status["retry_rounds"], 0
     counted = sum(status[key] for key in ("queued", "running", "ok", "failed", "cancelled"))
     wrong_unless(counted == status["jobs"], batch, say("the counters are not the jobs"))
     wrong_unless(batch.may_be_cancelled() or not status["cancelled"], batch, say("nobody has cancelled it"))

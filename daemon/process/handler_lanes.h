@@ -19,7 +19,7 @@
 
 namespace locksley::daemon {
 
-// Such a handler of the configuration, ready for its lane.
+// A handler of the configuration whose jobs run in processes, ready for its lane.
 struct ProcessHandler {
   HandlerKind kind;
   std::string description;
@@ -35,9 +35,9 @@ std::expected<ProcessHandler, std::string> prepare_process_handler(const std::st
 
 // All lanes of processes, by name, and the loop on which they run.
 //
-// A member of HandlerSet; call stop() before the store's. Lanes are never removed before that, so
-// they outlive their batches and handlers. The I/O thread only. Only stop() blocks, for at most
-// about ProcessLoop::kStopGrace.
+// A member of HandlerSet; call its stop() before that of the store. Lanes are never removed before
+// that, so they outlive their batches and handlers. The I/O thread only. Only stop() blocks, for at
+// most about ProcessLoop::kStopGrace.
 class HandlerLanes {
  public:
   explicit HandlerLanes(std::shared_ptr<spdlog::logger> log) : loop_(std::move(log)) {}
@@ -47,13 +47,14 @@ class HandlerLanes {
   // Adds a lane, without slots and handlers.
   ProcessLane& add(const std::string& name, const FairRing::Options& ring);
 
-  // Call it before this process gives up root to become `own`, and before start(). If programs run
-  // as other users, the keeper stays root for them. The error is a sentence.
+  // Call it before this process gives up root to become `own`, and before start(). If `users` has a
+  // user other than `own`, starts a keeper that stays root. The error is a sentence.
   std::expected<void, std::string> keep_root_for_others(KeeperUser own, KeeperUsers users);
-  // For Program::make(): those for whom the keeper stays root, and this process's own.
+  // For Program::make(): the users for whom the keeper stays root, and this process's own; empty:
+  // the keeper does not stay root.
   const KeeperUsers& keeper_users() const { return keeper_users_; }
 
-  // As ProcessLoop::set_store().
+  // See ProcessLoop::set_store().
   void set_store(std::function<bool()> store_has_room) { loop_.set_store(std::move(store_has_room)); }
   // Starts the thread, if there are lanes; later lanes start it.
   void start();

@@ -17,8 +17,8 @@
 namespace locksley::daemon {
 namespace {
 
-// For the check, which runs the plugin's init. A guess: longer than gigabytes of a model take from
-// a slow disk.
+// The time limit of the check, which runs the plugin's init. A guess: a model of several gigabytes
+// is read from a slow disk in less.
 constexpr auto kCheckLimit = std::chrono::minutes(2);
 
 // Runs the check, and returns the plugin's description.

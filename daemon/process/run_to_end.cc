@@ -35,7 +35,7 @@ class Output {
       if (static_cast<std::size_t>(got) < bytes.size()) return;
     }
   }
-  int descriptor() const { return pipe_.get(); }  // -1: closed by all that could write
+  int descriptor() const { return pipe_.get(); }  // -1: all writers have closed it
   std::string take() { return std::move(text_); }
 
  private:
@@ -43,13 +43,13 @@ class Output {
   std::string text_;
 };
 
-// Whether the process has ended. It is not reaped: until then no other process gets its number.
+// Whether the process has ended. Does not reap it: so no other process gets its number.
 bool has_ended(pid_t pid) {
   siginfo_t end{};
   return ::waitid(P_PID, static_cast<id_t>(pid), &end, WEXITED | WNOWAIT | WNOHANG) != 0 || end.si_pid != 0;
 }
 
-// Reads the output until the process has ended. False: it has not, at the deadline.
+// Reads the output until the process has ended. False: the process still runs at the deadline.
 bool wait_for_end(pid_t pid, Output& output, Instant deadline) {
   const Descriptor ended(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   while (!has_ended(pid)) {

@@ -45,27 +45,28 @@ struct Pipe {
 };
 // Both ends block. The error is a sentence.
 std::expected<Pipe, std::string> make_pipe();
-// For bytes from a process: to read from it does not block.
+// For bytes from a process: reads from the pipe do not block.
 std::expected<Pipe, std::string> make_output_pipe();
-// For bytes to a process: to write does not block.
+// For bytes to a process: writes to the pipe do not block.
 std::expected<Pipe, std::string> make_input_pipe();
 // A file in memory, without a name, that holds this payload and is read from its beginning.
 std::expected<Descriptor, std::string> make_memory_file(std::string_view payload);
 // /dev/null, for reading.
 std::expected<Descriptor, std::string> open_null();
 
-// Reads the output of a process as it arrives, until the other end is closed or finish() is called.
-// Owned by the owner of the process; one thread, that of its executor. Nothing blocks. A read error
-// counts as the end.
+// Reads the output of a process as it arrives, until the other end is closed, `on_bytes` returns
+// false, or finish() or close() is called. Owned by the process's runner; only the thread of its
+// executor. Nothing blocks. A read error counts as the end.
 class OutputReader {
  public:
-  // Gets the bytes of each read, which are valid until it returns. If it returns false, reading
-  // ends.
+  // Gets the bytes of each read, which are valid until the function returns. If it returns false,
+  // reading ends.
   using OnBytes = std::function<bool(std::string_view)>;
 
   explicit OutputReader(ProcessExecutor executor) : descriptor_(executor) {}
 
-  // `on_end` is called when the other end has been closed, but not by finish(). It may be empty.
+  // `on_end` is called when reading ends because the other end has been closed or `on_bytes` has
+  // returned false; finish() and close() do not call it. It may be empty.
   void begin(Descriptor descriptor, OnBytes on_bytes, std::function<void()> on_end = {});
   // Reads the bytes that are in the pipe now, and closes it.
   void finish();
@@ -79,7 +80,7 @@ class OutputReader {
   ProcessDescriptor descriptor_;
   OnBytes on_bytes_;
   std::function<void()> on_end_;
-  // Since the last begin(); callbacks of an earlier one see that it has expired.
+  // Lives from begin() to close(); callbacks of an earlier begin() see that it has expired.
   std::shared_ptr<char> alive_;
 };
 

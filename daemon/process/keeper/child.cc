@@ -120,7 +120,8 @@ bool limit(int resource, std::uint64_t value) {
       fail(Step::kUser);
     }
   }
-  // Not before: a keeper that is root could enter folders that are closed to the user.
+  // After the change of user: a keeper that is root could enter folders that are closed to the
+  // user.
   if (!request.directory.empty() && ::chdir(request.directory.c_str()) != 0) fail(Step::kDirectory);
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail(Step::kUser);
   if (prepared.confinement >= 0 && !enter_confinement(prepared.confinement)) fail(Step::kConfinement);

@@ -21,15 +21,16 @@ struct Started {
 
 // Starts the program in a process group of its own, with `descriptors` as its only descriptors 0,
 // 1, 2, …, with "no new privileges", with default signal actions, and so that it dies with the
-// calling thread. Blocks until the program runs or could not be started: usually less than a
-// millisecond, whatever the size of the calling process, because the child borrows its memory; but
-// as long as the folder and the program's file take to open. `confinement`: of make_confinement();
-// -1: none. The caller still owns all descriptors.
+// calling thread. Blocks until the program runs or could not be started. That takes usually less
+// than a millisecond, whatever the size of the calling process, because the child borrows its
+// memory; but on a slow file system, as long as the kernel takes to open the folder and the
+// program's file. `confinement`: the rules of make_confinement(); -1: none. The caller still owns
+// all descriptors.
 Started start_program(const SpawnRequest& request, std::span<const int> descriptors, int confinement = -1);
 
 // The files that the request's program name may mean, in the order in which they are tried. One
-// buffer has one after the other, so neither a long PATH nor a long name takes memory. One thread;
-// nothing allocates or blocks, so it may be used after vfork().
+// buffer holds one file name after the other, so neither a long PATH nor a long name takes memory.
+// One thread; nothing allocates or blocks, so it may be used after vfork().
 class ProgramFiles {
  public:
   // Borrows the request.
@@ -45,7 +46,7 @@ class ProgramFiles {
   bool set(std::string_view folder, std::string_view slash);
 
   std::string_view name_;
-  std::string_view folders_;  // to come, as in PATH
+  std::string_view folders_;  // that have not been tried, as in PATH
   bool has_folder_;           // the name has a slash, and is tried as it is
   bool is_over_ = false;
   std::array<char, PATH_MAX> file_;

@@ -15,7 +15,7 @@
 namespace locksley::daemon {
 namespace {
 
-// As in linux/landlock.h; that of the distribution is older than the kernels on which the daemon
+// As in linux/landlock.h; the distribution's header is older than the kernels on which the daemon
 // may run.
 constexpr std::uint64_t kExecute = 1U << 0;
 constexpr std::uint64_t kWriteFile = 1U << 1;
@@ -48,7 +48,7 @@ std::uint64_t file_rights(long version) {
   return rights;
 }
 
-// `what` and the system's words for errno.
+// `what`, followed by the system's text for errno.
 ConfinementError failed(std::string_view what) {
   const int code = errno;
   return {fmt::format("{}: {}", what, std::generic_category().message(code)), code};

@@ -122,8 +122,8 @@ class Keeper {
     ::sigprocmask(SIG_BLOCK, &children, nullptr);
     const int ended = ::signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
     if (ended < 0) return 1;
-    // All descriptors here are above those that a child gets, so that none is overwritten on the
-    // way.
+    // Occupies all numbers below kMostDescriptors. So the descriptors that arrive with orders have
+    // higher numbers, and no dup2() in a child overwrites one that is still needed.
     while (true) {
       const int free = ::open("/dev/null", O_RDWR | O_CLOEXEC);
       if (free < 0) return 1;

@@ -19,7 +19,8 @@ struct KeeperUser {
 };
 using KeeperUsers = std::set<KeeperUser>;
 
-// The users as an argument of the command line, and back. The error: it is not such an argument.
+// The users as an argument of the command line, and back. The error: `word` is not such an
+// argument.
 std::string encode(const std::vector<KeeperUser>& users);
 std::expected<std::vector<KeeperUser>, std::string> decode_keeper_users(std::string_view word);
 
@@ -31,9 +32,9 @@ std::expected<std::vector<KeeperUser>, std::string> decode_keeper_users(std::str
 // the process, when the socket is closed and all processes below have been killed. It is the
 // process's only thread.
 //
-// `users`: of encode(). If it is not empty, programs run as one of these users or not at all,
-// whatever the daemon orders: an attacker may control the daemon. So a keeper that stays root after
-// the daemon has given root up never runs a program as root.
+// `users`: a text that encode() has made. If it is not empty, programs run as one of these users or
+// not at all, whatever the daemon orders: an attacker may control the daemon. So a keeper that
+// stays root after the daemon has given root up never runs a program as root.
 int keep_processes(int socket, std::string_view users);
 
 // The descriptor of the socket in the keeper's process.

@@ -56,13 +56,14 @@ std::string explain(const KeeperReport& report, std::string_view program) {
   return "cannot start a process: " + error;
 }
 
-// The keeper's time to kill and reap all processes after its socket is closed, and the kernel's to
-// end what was sent SIGKILL. Both take milliseconds; a guess for a machine that is very busy.
+// The keeper's time to kill and reap all processes after its socket is closed, and the kernel's
+// time to end processes after SIGKILL. Both take milliseconds; a guess for a machine that is very
+// busy.
 constexpr auto kKeeperGrace = std::chrono::seconds(3);
 
 // How long the keeper may leave a full socket unread. It reads nothing while it starts a program,
 // that is while the kernel opens a folder and a file. A guess: a network file system that answers
-// at all does so before.
+// at all answers within this time.
 constexpr auto kReadGrace = std::chrono::seconds(10);
 
 // False: the child has not ended. Polled, since this happens once in a keeper's life.

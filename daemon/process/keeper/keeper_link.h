@@ -38,9 +38,9 @@ struct ProcessEnd {
 //
 // Owned by the ProcessLoop; the process thread only, which the compiler checks. start() and
 // signal() may wait while the socket is full and the keeper starts a program: usually for less than
-// a millisecond, but for as long as the program's folder and file take to open, up to 10 s. Then
-// the keeper is killed. If it dies, all its processes die with it: that is reported as their end,
-// and the next start() starts another keeper.
+// a millisecond, but for as long as the program's folder and file take to open, up to 10 s. After
+// 10 s the keeper is killed. If the keeper dies, all its processes die with it: each gets its
+// on_end, and the next start() starts another keeper.
 class KeeperLink {
  public:
   KeeperLink(ProcessExecutor executor, std::shared_ptr<spdlog::logger> log);
@@ -59,8 +59,9 @@ class KeeperLink {
     std::function<void(pid_t)> on_start;  // may be empty
     std::function<void(const ProcessEnd&)> on_end;
   };
-  // Starts a program with these as its descriptors 0, 1, 2, …; the caller still owns them. on_end
-  // is called once, after this function has returned. Returns the number for signal() and forget().
+  // Starts a program with `descriptors` as its descriptors 0, 1, 2, …; the caller still owns them.
+  // on_end is called once, after this function has returned. Returns the number for signal() and
+  // forget().
   std::uint64_t start(const SpawnRequest& request, std::span<const int> descriptors, Callbacks callbacks)
       LOCKSLEY_REQUIRES(kProcessThread);
   // Sends the signal to the process and its group. Does nothing if the process has ended.

@@ -22,7 +22,7 @@ class Writer {
   std::string bytes_;
 };
 
-// After the first missing value, everything that it reads is empty.
+// Reads numbers and texts. After the first incomplete value, all further ones are 0 or empty.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}

@@ -24,7 +24,7 @@ struct SpawnRequest {
   std::uint64_t files = 0;
   std::uint64_t processes = 0;
   Confinement confinement;
-  // If changes_user, it runs as this user and group.
+  // If changes_user, the program runs as this user and group.
   bool changes_user = false;
   std::uint32_t user = 0;
   std::uint32_t group = 0;
@@ -35,18 +35,18 @@ struct SpawnRequest {
 std::string encode(const SpawnRequest& request);
 std::expected<SpawnRequest, std::string> decode_spawn_request(std::string_view bytes);
 
-// The head of each message to the keeper. After that of a spawn come `size` bytes of a request, and
-// with it the descriptors that become 0, 1, 2, … of the process.
+// The head of each message to the keeper. In an order to spawn, `size` bytes of a request follow.
+// The descriptors that become 0, 1, 2, … of the process travel with the head.
 struct KeeperOrder {
   enum class Kind : std::uint32_t { kSpawn, kSignal };
   Kind kind;
   std::uint32_t size;
-  std::uint64_t process;  // the daemon's number for it
+  std::uint64_t process;  // the number that the daemon has given to it
   std::int32_t signal;    // Kind::kSignal: to the process and its group
   std::uint32_t descriptors;
 };
 inline constexpr std::uint32_t kMostDescriptors = 4;
-// Arguments and environment: the kernel refuses larger ones.
+// In bytes. The kernel refuses arguments and an environment of this size.
 inline constexpr std::uint32_t kLargestRequest = 8U << 20;
 
 // A report about a process: that it was started, or was not, or that it has ended.
@@ -72,7 +72,7 @@ struct KeeperReport {
   std::int32_t exited;  // Kind::kEnded: 1 if it exited with `status`, 0 if signal `status` ended it
   std::int32_t status;
   std::int64_t cpu_us;      // processor time, including children that it waited for
-  std::int64_t memory_kib;  // the most at any time
+  std::int64_t memory_kib;  // the largest resident size at any time
 };
 
 }  // namespace locksley::daemon

@@ -71,7 +71,8 @@ void LaneHandler::update_gate() {
   // [handler-backoff] relaxed: as in is_backing_off().
   backs_off_.store(most != 0 && limit == 0, std::memory_order_relaxed);
   if (limit != 0 && std::exchange(limit_, limit) != limit) lane_.gates().set_concurrency(gate_, limit);
-  // A start uses up an interval of the rate, in which all its slots could work.
+  // A start uses up one interval of the rate. The handler could run `most` jobs during that time,
+  // so a start costs `most` intervals.
   if (most != 0) lane_.gates().set_start_cost(gate_, rate_.interval() * static_cast<std::int64_t>(most));
   const bool is_on = limit != 0 && is_rate_open_;
   if (std::exchange(is_on_, is_on) != is_on) lane_.gates().set_switch(gate_, is_on);

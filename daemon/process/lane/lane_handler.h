@@ -27,7 +27,7 @@ namespace locksley::daemon {
 // Owned by a ProcessLane, for the lane's whole life: a handler that was removed may come back, or
 // leave its gate to another handler. gate(), is_at_rate(), is_backing_off(), processes(): any
 // thread; is_wanted(), set_wanted(): the I/O thread; the rest: the process thread. The compiler
-// checks both. Nothing blocks or fails.
+// checks both thread roles. Nothing blocks or fails.
 class LaneHandler {
  public:
   LaneHandler(Lane& lane, ProcessExecutor executor, GateId gate)
@@ -41,13 +41,13 @@ class LaneHandler {
     // [lane-at-rate] relaxed: for display only; nothing follows from a stale value.
     return at_rate_.load(std::memory_order_relaxed);
   }
-  // Whether no job starts because all its runners pause: its processes ended before they read a
-  // job.
+  // Whether no job starts because all runners of the handler pause: their processes ended before
+  // they read a job.
   bool is_backing_off() const {
     // [handler-backoff] relaxed: for display only; nothing follows from a stale value.
     return backs_off_.load(std::memory_order_relaxed);
   }
-  // Its processes at this moment.
+  // The number of the handler's processes at this moment.
   std::uint32_t processes() const {
     // [handler-processes] relaxed: for display only; nothing follows from a stale value.
     return processes_.load(std::memory_order_relaxed);
@@ -58,7 +58,8 @@ class LaneHandler {
   void set_wanted(bool is_wanted) LOCKSLEY_REQUIRES(kIoThread) { is_wanted_ = is_wanted; }
 
   const std::string& name() const LOCKSLEY_REQUIRES(kProcessThread) { return name_; }
-  // From now on it is another handler. Needs: the old one has no program, and no batch at the gate.
+  // From now on this object is another handler. Needs: the old handler has no program, and no batch
+  // belongs to the gate.
   void rename(std::string name) LOCKSLEY_REQUIRES(kProcessThread) {
     name_ = std::move(name);
     has_worked_ = false;
@@ -69,7 +70,7 @@ class LaneHandler {
   void set_program(std::shared_ptr<const Program> program) LOCKSLEY_REQUIRES(kProcessThread);
   // The lane has so many slots.
   void set_slots(std::uint32_t slots) LOCKSLEY_REQUIRES(kProcessThread);
-  // How many jobs may start now.
+  // How many jobs `rate` lets start now.
   std::uint64_t may_start(Nanoseconds now) const LOCKSLEY_REQUIRES(kProcessThread) {
     return rate_.available(now);
   }
@@ -79,24 +80,25 @@ class LaneHandler {
   void process_ended() LOCKSLEY_REQUIRES(kProcessThread) { count_processes(~std::uint32_t{0}); }
   void pause_began() LOCKSLEY_REQUIRES(kProcessThread);
   void pause_ended() LOCKSLEY_REQUIRES(kProcessThread);
-  // A worker of it has answered its first job: the program works.
+  // A worker of the handler has answered its first job: the program works.
   void worker_works() LOCKSLEY_REQUIRES(kProcessThread) {
     has_worked_ = true;
     cannot_work_since_.reset();
   }
-  // A worker of it could not be started, or ended before it read a byte of its first job. Whether
-  // the job goes back to its batch, as if it had not begun. It does if a worker of the handler has
-  // worked before, until kSpareTime after the first of these failures: then new code, or something
-  // that the program needs at its start, is broken, and an operator has time to repair it. The jobs
-  // of a program that has never worked fail, so that its author learns why.
+  // A worker of the handler could not be started, or ended before it read a byte of its first job.
+  // Returns whether the job goes back to its batch, as if it had not begun. It goes back if a
+  // worker of the handler has worked before, until kSpareTime after the first of these failures:
+  // then new code, or a service that the program needs at its start, is broken, and an operator has
+  // time to repair it. The jobs of a program that has never worked fail, so that its author learns
+  // why.
   bool spares_job(Nanoseconds now) LOCKSLEY_REQUIRES(kProcessThread);
-  static constexpr std::chrono::minutes kSpareTime{5};  // guess: to see it, and to go back
+  static constexpr std::chrono::minutes kSpareTime{5};  // guess: time to notice the failure and to roll back
 
   // Its idle runners; the one used last is the last.
   std::vector<ProcessRunner*>& idle() LOCKSLEY_REQUIRES(kProcessThread) { return idle_; }
   const std::vector<ProcessRunner*>& idle() const LOCKSLEY_REQUIRES(kProcessThread) { return idle_; }
-  // Runners whose processes have to be replaced, and the one that is being replaced now (null:
-  // none).
+  // The runners whose processes have to be replaced, and the runner whose process is being replaced
+  // now (null: none).
   std::vector<ProcessRunner*>& to_replace() LOCKSLEY_REQUIRES(kProcessThread) { return to_replace_; }
   ProcessRunner*& in_replacement() LOCKSLEY_REQUIRES(kProcessThread) { return in_replacement_; }
 
@@ -106,7 +108,7 @@ class LaneHandler {
     processes_.fetch_add(by, std::memory_order_relaxed);
   }
   void update_rate(Nanoseconds now) LOCKSLEY_REQUIRES(kProcessThread);
-  // Tells the ring what has changed.
+  // Reports the gate's limit, start cost and switch to the ring.
   void update_gate() LOCKSLEY_REQUIRES(kProcessThread);
 
   Lane& lane_;
@@ -119,7 +121,7 @@ class LaneHandler {
   std::uint32_t slots_ LOCKSLEY_GUARDED_BY(kProcessThread) = 0;
   std::uint32_t pausing_ LOCKSLEY_GUARDED_BY(kProcessThread) = 0;
   bool has_worked_ LOCKSLEY_GUARDED_BY(kProcessThread) = false;  // since the daemon's start
-  // When the first worker ended that read no job, of those since the last one that has worked.
+  // When spares_job() was first called after the last worker_works(); none: not since then.
   std::optional<Nanoseconds> cannot_work_since_ LOCKSLEY_GUARDED_BY(kProcessThread);
   StartRate rate_ LOCKSLEY_GUARDED_BY(kProcessThread);
   ProcessTimer rate_timer_ LOCKSLEY_GUARDED_BY(kProcessThread);

@@ -97,7 +97,7 @@ LaneSlots::Choice LaneSlots::choose(const std::vector<ProcessRunner*>& idle, Nan
   return choose_to_replace(now);
 }
 
-// As many processes as there may be: a new one costs more than this search.
+// Searches all slots: the start of the new process, which follows, takes longer.
 LaneSlots::Choice LaneSlots::choose_to_replace(Nanoseconds now) const {
   const auto order = [now](const ProcessRunner& runner) {
     kProcessThread.assert_held();

@@ -10,7 +10,8 @@
 namespace locksley::daemon {
 namespace {
 
-// The most jobs and bytes of one turn: jobs that a worker was sent cannot be given to another one.
+// The most jobs and bytes of one turn: once jobs have been sent to a worker, no other worker can
+// run them.
 constexpr std::uint64_t kMostJobs = 256;
 constexpr std::size_t kMostBytes = 256U << 10;
 
@@ -24,7 +25,7 @@ ProcessLane::ProcessLane(ProcessLoop& loop, std::string name, const FairRing::Op
       idle_timer_(loop.executor()),
       wait_timer_(loop.executor()),
       room_timer_(loop.executor()) {
-  lane_.gates().set_switch(0, false);  // no handler's
+  lane_.gates().set_switch(0, false);  // gate 0 belongs to no handler
   lane_.on_work([this] {
     // The new work may be for remote workers alone.
     if (lane_.hints().has_work()) post_pump();
@@ -67,7 +68,7 @@ void ProcessLane::begin_turns() {
   // Bounds the turns of one call, so that jobs which end at once do not hold up the other lanes.
   constexpr int kMost = 64;
   for (int turns = 0;; ++turns) {
-    // Jobs that came after a change of the configuration run as it says.
+    // Jobs that came after a change of the configuration run under the new one.
     make_changes();
     if (!slots_.has_free() || !lane_.hints().has_work()) return;
     if (turns == kMost) return post_pump();
@@ -113,7 +114,7 @@ void ProcessLane::begin(LaneSlot& slot, ProcessRunner* idle, std::unique_ptr<Ext
   const Nanoseconds now = steady_now();
   const std::uint64_t started = runner.begin(handler, std::move(turn), handler.may_start(now));
   handler.note_started(started, now);
-  // None of its jobs was to start.
+  // The runner has started none of the turn's jobs.
   if (runner.state() == ProcessRunner::State::kIdle) handler.idle().push_back(&runner);
   slots_.update(slot);
 }

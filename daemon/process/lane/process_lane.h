@@ -1,4 +1,4 @@
-// A lane whose jobs run in processes: its slots, and when they get jobs of which handler.
+// A lane whose jobs run in processes: it claims turns, and gives them slots.
 #pragma once
 
 #include <atomic>
@@ -30,12 +30,13 @@ namespace locksley::daemon {
 // what.
 //
 // Owned by HandlerLanes; outlives its batches, and the process thread. lane(), name(): any thread.
-// What the configuration changes: the I/O thread. The rest: the process thread. The compiler checks
-// both. Nothing blocks. A program that cannot be started ends its jobs with an error.
+// The functions for the configuration: the I/O thread. The rest: the process thread. The compiler
+// checks both thread roles. Nothing blocks. A program that cannot be started ends its jobs with an
+// error.
 class ProcessLane {
  public:
-  // Makes a runner for programs of this kind, which the slot then owns: the lane knows runners by
-  // their interface only. Called on the process thread.
+  // Makes a runner for programs of this kind, which the slot then owns: the lane knows only the
+  // interface of runners. Called on the process thread.
   using MakeRunner =
       std::function<std::unique_ptr<ProcessRunner>(ProcessLane& lane, LaneSlot& slot, Program::Kind kind)>;
 
@@ -47,28 +48,29 @@ class ProcessLane {
   Lane& lane() { return lane_; }
   const std::string& name() const { return lane_.name(); }
 
-  // ---- The configuration. Takes effect on the process thread: soon, and before jobs that come
-  // later start ----
+  // ---- The configuration. Changes take effect on the process thread: soon, and before jobs that
+  // come later start ----
 
   // Turns of slots that are not wanted any more end as usual, and count until then.
   void set_slots(const config::Lane& settings) LOCKSLEY_REQUIRES(kIoThread);
   std::uint32_t slots() const LOCKSLEY_REQUIRES(kIoThread) { return slot_count_; }
-  // Whether so many more handlers can be in the lane. Each has a gate, and a handler that was
+  // Whether the lane has room for `handlers` more handlers. Each has a gate, and a handler that was
   // removed keeps it while it has batches. O(handlers).
   bool has_room_for(std::size_t handlers) const LOCKSLEY_REQUIRES(kIoThread);
   // The handler of this name, made by the first call. Needs: has_room_for(1), if it has to be made.
   LaneHandler& handler(const std::string& name) LOCKSLEY_REQUIRES(kIoThread);
   // Null if the lane has none.
   LaneHandler* find(const std::string& name) const LOCKSLEY_REQUIRES(kIoThread);
-  // Later jobs of the handler are started with this program; running ones end with the program that
+  // Later jobs of the handler are started with this program; running jobs end with the program that
   // they began with. Null, as at first: no job is started.
   void set_program(LaneHandler& handler, std::shared_ptr<const Program> program) LOCKSLEY_REQUIRES(kIoThread);
-  // Whether remote workers may run its jobs, and how many may run here and there together (0: no
-  // limit). At once.
+  // Whether remote workers may run the handler's jobs, and how many jobs may run here and there
+  // together (0: no limit). Takes effect at once.
   void set_remote(LaneHandler& handler, bool is_remote, std::uint32_t max_running)
       LOCKSLEY_REQUIRES(kIoThread);
-  // Replaces the handler's processes one by one, each after its turn: it is told to end, and the
-  // next one not before it has ended. Later turns start new processes. Returns how many there are.
+  // Replaces the handler's processes one by one. A process is told to end after its turn, and the
+  // next process only after this one has ended. Later turns start new processes. Returns how many
+  // processes the handler has now.
   std::uint32_t replace_processes(LaneHandler& handler) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- For runners ----
@@ -80,7 +82,7 @@ class ProcessLane {
   void take_back(std::unique_ptr<ExternalExecutor> turn) LOCKSLEY_REQUIRES(kProcessThread) {
     executors_.push_back(std::move(turn));
   }
-  // The runner's state is another one than after begin(), or than at the last call.
+  // The runner's state has changed since begin(), or since the last call.
   void runner_changed(ProcessRunner& runner) LOCKSLEY_REQUIRES(kProcessThread);
 
   // ---- The end ----
@@ -96,13 +98,13 @@ class ProcessLane {
   void wake(std::atomic<bool>& is_posted, void (ProcessLane::*what)());
   void post_pump() { wake(pump_is_posted_, &ProcessLane::pump); }
 
-  // Calls it on the process thread, in the order of these calls.
+  // Calls `what` on the process thread, in the order of the calls of change().
   void change(std::function<void()> what) LOCKSLEY_REQUIRES(kIoThread) LOCKSLEY_EXCLUDES(changes_mutex_);
-  // Makes the changes that were asked for.
+  // Makes the changes that are in changes_.
   void make_changes() LOCKSLEY_REQUIRES(kProcessThread) LOCKSLEY_EXCLUDES(changes_mutex_);
-  // The configuration does not have the handler, and no batch belongs to its gate.
+  // Whether the configuration does not have the handler, and no batch belongs to its gate.
   bool is_unused(const LaneHandler& handler) const LOCKSLEY_REQUIRES(kIoThread);
-  // A handler that was removed and has no batches, with its gate, for another one; null: there is
+  // Takes an unused handler from handlers_: its gate can serve another handler. Null: there is
   // none.
   std::unique_ptr<LaneHandler> take_unused() LOCKSLEY_REQUIRES(kIoThread);
 
@@ -112,20 +114,20 @@ class ProcessLane {
   // Begins turns while there are jobs and free slots.
   void pump() LOCKSLEY_REQUIRES(kProcessThread);
   void begin_turns() LOCKSLEY_REQUIRES(kProcessThread);
-  // Claims a turn: of any handler, unless a process would have to end for it that stays, and its
-  // handler has jobs.
+  // Claims a turn. Where only a process that stays could make room for a new one
+  // (LaneSlots::staying()), handlers of such processes come first; else any handler.
   bool claim(ExternalExecutor& turn) LOCKSLEY_REQUIRES(kProcessThread);
   // Gives a slot to the turn that was just claimed.
   void place(std::unique_ptr<ExternalExecutor> turn) LOCKSLEY_REQUIRES(kProcessThread);
   void begin(LaneSlot& slot, ProcessRunner* idle, std::unique_ptr<ExternalExecutor> turn)
       LOCKSLEY_REQUIRES(kProcessThread);
   void give_up(std::unique_ptr<ExternalExecutor> turn) LOCKSLEY_REQUIRES(kProcessThread);
-  // The slot's waiting turn begins, if a process of the slot has ended.
+  // Begins the slot's waiting turn, if the slot now has room for a process.
   void begin_waiting(LaneSlot& slot) LOCKSLEY_REQUIRES(kProcessThread);
   ProcessRunner& empty_runner(LaneSlot& slot, const LaneHandler& handler) LOCKSLEY_REQUIRES(kProcessThread);
-  // Ends processes that are to be replaced, one after the other.
+  // Ends the next process that is to be replaced, unless one is still ending.
   void go_on_replacing(LaneHandler& handler) LOCKSLEY_REQUIRES(kProcessThread);
-  // Ends processes that have been idle for idle_timeout_, and arms the timer for the next one.
+  // Calls end_idle_processes() at `at`, unless the timer is already armed.
   void arm_idle_timer(Nanoseconds at) LOCKSLEY_REQUIRES(kProcessThread);
   void end_idle_processes() LOCKSLEY_REQUIRES(kProcessThread);
   void check_cancelled() LOCKSLEY_REQUIRES(kProcessThread);
@@ -142,7 +144,7 @@ class ProcessLane {
   std::map<std::string, std::unique_ptr<LaneHandler>, std::less<>> handlers_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::uint32_t slot_count_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
 
-  std::vector<LaneHandler*> by_gate_ LOCKSLEY_GUARDED_BY(kProcessThread);  // null: not known here yet
+  std::vector<LaneHandler*> by_gate_ LOCKSLEY_GUARDED_BY(kProcessThread);  // null: no handler yet
   LaneSlots slots_ LOCKSLEY_GUARDED_BY(kProcessThread);
   std::vector<std::unique_ptr<ExternalExecutor>> executors_
       LOCKSLEY_GUARDED_BY(kProcessThread);                          // without a turn
@@ -160,8 +162,8 @@ class ProcessLane {
 
   Mutex changes_mutex_;
   std::vector<std::function<void()>> changes_ LOCKSLEY_GUARDED_BY(changes_mutex_);
-  // There may be changes. Set by the I/O thread, cleared by the process thread before it takes
-  // them.
+  // Whether changes_ may have elements. Set by the I/O thread; cleared by the process thread before
+  // it takes them.
   std::atomic<bool> has_changes_{false};
 
   // Set by any thread that posts, cleared by the process thread before it acts.

@@ -1,5 +1,4 @@
-// A lane of processes: its slots, its handlers and their programs, as the configuration changes
-// them.
+// ProcessLane: how changes of the configuration reach its slots, its handlers and their programs.
 #include <algorithm>
 #include <utility>
 
@@ -34,7 +33,7 @@ void ProcessLane::set_slots(const config::Lane& settings) {
 }
 
 bool ProcessLane::has_room_for(std::size_t handlers) const {
-  // Gate 0 is no handler's.
+  // Gate 0 belongs to no handler.
   std::size_t free = kMostGates - 1 - handlers_.size();
   for (auto known = handlers_.begin(); free < handlers && known != handlers_.end(); ++known) {
     free += is_unused(*known->second) ? 1 : 0;
@@ -79,7 +78,7 @@ std::unique_ptr<LaneHandler> ProcessLane::take_unused() {
 }
 
 void ProcessLane::set_remote(LaneHandler& handler, bool is_remote, std::uint32_t max_running) {
-  // The configuration has it, with a program or without.
+  // The configuration has the handler, with a program or without.
   if (is_remote) handler.set_wanted(true);
   lane_.gates().set_max_running(handler.gate(), max_running);
   lane_.gates().set_remote(handler.gate(), is_remote);

@@ -32,16 +32,17 @@ class ProcessLoop {
   ProcessLoop(const ProcessLoop&) = delete;
   ProcessLoop& operator=(const ProcessLoop&) = delete;
 
-  // While `store_has_room` is false, slots take no jobs: results that the store has not written
-  // pile up in memory. Any thread may call it, and it must not block. Before start().
+  // While `store_has_room` returns false, slots take no jobs: results that the store has not
+  // written would pile up in memory. Any thread may call it, and it must not block. Before start().
   void set_store(std::function<bool()> store_has_room) { store_has_room_ = std::move(store_has_room); }
   bool store_has_room() const { return store_has_room_(); }
-  // Starts the thread, if it does not run. It first runs the handlers that have been posted before.
+  // Starts the thread, if it does not run. The thread first runs the functions that have been
+  // posted before.
   void start();
   // Starts no more jobs, and asks all processes to end. Does not block; stop() follows.
   void begin_stop();
-  // The same, and ends the thread when all processes have ended, or after kStopGrace. Remaining
-  // processes are killed with the keeper. Jobs that ran return to their rings.
+  // As begin_stop(); then ends the thread when all processes have ended, or after kStopGrace.
+  // Remaining processes are killed with the keeper. Jobs that ran return to their rings.
   void stop();
   static constexpr auto kStopGrace = std::chrono::seconds(2);
 

@@ -23,10 +23,10 @@ namespace {
 
 constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
 
-// What the kernel takes for a program at most. One argument or variable has 32 pages with its NUL
-// (MAX_ARG_STRLEN, which no header of the C library has). All of them, with their addresses, have a
-// quarter of the limit of the stack, which the program inherits, and at most this, three quarters
-// of 8 MiB (bprm_stack_limits()).
+// The kernel's limits on the texts of a program. One argument or variable, with its NUL, may have
+// 32 pages (MAX_ARG_STRLEN, which no header of the C library has). All of them together, with their
+// addresses, may have a quarter of the limit of the stack, which the program inherits, and at most
+// kMostForTexts: three quarters of 8 MiB (bprm_stack_limits()).
 constexpr std::size_t kPagesOfText = 32;
 constexpr std::size_t kMostForTexts = std::size_t{6} << 20;
 
@@ -68,9 +68,10 @@ std::expected<Account, std::string> account_of(const std::string& name, const Ke
   return Account{entry.pw_uid, entry.pw_gid, entry.pw_dir};
 }
 
-// Sets these variables, NAME=value each, in place of the values that their names have; the last one
-// of each name counts. PATH is also where the program is looked for. A client may send a hundred
-// thousand of them: each name is looked up in a set, not compared with all others.
+// Sets these variables, NAME=value each, and replaces earlier values of the same names. If a name
+// occurs twice, the last value counts. PATH also lists the folders where the program is looked up.
+// A client may send a hundred thousand variables: each name is looked up in a set, not compared
+// with all others.
 void set_variables(SpawnRequest& request, std::span<const std::string_view> variables) {
   const auto name_of = [](std::string_view variable) { return variable.substr(0, variable.find('=')); };
   std::set<std::string_view> names;
@@ -86,8 +87,8 @@ void set_variables(SpawnRequest& request, std::span<const std::string_view> vari
   }
 }
 
-// Whether the kernel may start a program with the texts of this payload, before any memory is used
-// for them. The error is that of the job.
+// Checks that the kernel accepts the texts of this payload for a program, before memory is
+// allocated for them. The job ends with the error.
 std::expected<void, std::string> check_size(std::string_view payload) {
   const std::size_t longest = kPagesOfText * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) - 1;
   std::size_t size = payload.size();
@@ -172,7 +173,8 @@ std::expected<Program, std::string> Program::make(const std::string& handler, co
   set_limits(base, settings);
   if (base.confinement.is_needed()) {
     const auto rules = make_confinement(base.confinement);
-    // A keeper that is root looks them up, too.
+    // The keeper also looks the files up, at each start. If it is root, it can reach files that
+    // this process cannot.
     if (!rules && (users.empty() || rules.error().code != EACCES)) {
       return std::unexpected(fmt::format("handlers.{}.confine: {}", handler, rules.error().what));
     }

@@ -35,9 +35,9 @@ class Program {
   enum class Kind : std::uint8_t { kCommand, kWorker };
   static constexpr std::size_t kKinds = 2;
 
-  // Looks up the user and the folders of programs. `users`: those for whom a keeper runs programs
-  // that has stayed root although this process has not; empty: there is no such keeper. The error
-  // is for the operator.
+  // Looks up the user and the files of `confine`. `users`: the users as whom the keeper may run
+  // programs, if it has stayed root although this process has not; empty: the keeper has not. The
+  // error is for the operator.
   static std::expected<Program, std::string> make(const std::string& handler, const config::Handler& settings,
                                                   const KeeperUsers& users = {});
 
@@ -48,17 +48,17 @@ class Program {
   SpawnRequest request_for_slot(std::string_view lane, std::string_view slot) const;
   // The request to start a process for this job. `replacement` replaces {} in the arguments.
   SpawnRequest request_for(const JobVariables& job, std::string_view replacement) const;
-  // The same for the handler `exec`, whose payload is the command. The error is that of the job.
+  // The same for the handler `exec`, whose payload is the command. The job ends with the error.
   std::expected<SpawnRequest, std::string> request_for_command(const JobVariables& job,
                                                                std::string_view payload) const;
 
   const config::Handler& settings() const { return settings_; }
   Kind kind() const { return settings_.command.empty() ? Kind::kWorker : Kind::kCommand; }
-  // Whether a process of this program could also be one of the other: they differ at most in
-  // settings that are read for each job, turn or end.
+  // Whether a process of this program could also be a process of `other`: the two differ at most in
+  // settings that the daemon reads for each job, for each turn, or at the process's end.
   bool starts_the_same_process_as(const Program& other) const;
-  // Whether it runs as another user than this process, which may be unable to see what that user
-  // sees.
+  // Whether the program runs as another user than this process. Then this process may be unable to
+  // see files that the program's user can see.
   bool is_for_another() const;
   // Checks that the program's file exists and is executable, as far as this process may look. The
   // error is for the operator.

@@ -15,7 +15,7 @@
 namespace locksley::daemon {
 namespace {
 
-// What a process reads.
+// The descriptors from which a process reads.
 struct ProcessInput {
   Descriptor standard;  // descriptor 0
   Descriptor file;      // descriptor 3; none without input: file

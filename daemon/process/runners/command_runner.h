@@ -49,29 +49,30 @@ class CommandRunner final : public ProcessRunner {
   bool has_turn() const { return turn_ != nullptr; }
   void end_turn() LOCKSLEY_REQUIRES(kProcessThread);
   std::expected<void, std::string> start(const ExternalJob& job) LOCKSLEY_REQUIRES(kProcessThread);
-  // The error is that of the job.
+  // The job ends with the error.
   std::expected<SpawnRequest, std::string> request_for(const ExternalJob& job) const
       LOCKSLEY_REQUIRES(kProcessThread);
-  // Reads what the process writes to its standard output and error, until it ends.
+  // Reads the process's standard output and error, until it ends.
   void read(Descriptor output, Descriptor errors) LOCKSLEY_REQUIRES(kProcessThread);
   void arm_timeout() LOCKSLEY_REQUIRES(kProcessThread);
-  // Begins to end the process, unless that has begun.
+  // Begins to end the process, unless an earlier call has done so.
   void terminate(Verdict verdict) LOCKSLEY_REQUIRES(kProcessThread);
   void process_ended(const ProcessEnd& end) LOCKSLEY_REQUIRES(kProcessThread);
   // The job's status and output.
   std::pair<JobStatus, std::string> result_of(const ProcessEnd& end);
-  // The text of a job that is not ok. Of `exec` with the job's output after a NUL, if it has any.
+  // The output of a job that is not ok: `text`. For `exec`, a NUL and the process's standard output
+  // follow, if it has written any.
   std::string failed(std::string text);
   void log_crash(std::string_view why) LOCKSLEY_REQUIRES(kProcessThread);
 
   ProcessLane& lane_;
   LaneSlot& slot_;
-  const std::string where_;  // the jobs' worker, as is shown
+  const std::string where_;  // shown as the jobs' worker: lane/slot
   LaneHandler* handler_ = nullptr;
   std::unique_ptr<ExternalExecutor> turn_;  // null: no job runs
   std::shared_ptr<const Program> program_;  // of the running job
   std::uint64_t job_ = 0;                   // its index
-  std::uint64_t process_ = 0;               // the keeper's number
+  std::uint64_t process_ = 0;               // of KeeperLink::start()
   Verdict verdict_ = Verdict::kNone;
   OutputReader output_reader_;
   OutputReader error_reader_;

@@ -1,4 +1,4 @@
-// Standard error of a worker's process, for the daemon's log.
+// Copies the standard error of a worker's process to the daemon's log.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,12 @@ class LineLog {
 
   explicit LineLog(std::shared_ptr<spdlog::logger> log) : log_(std::move(log)) {}
 
-  // Whose process writes from now on.
+  // The handler whose process writes from now on.
   void set_handler(const std::string& handler) { handler_ = handler; }
 
   // `batch`: null if the process has no jobs.
   void add(std::string_view bytes, const Batch* batch);
-  // The process has ended: logs the last line even without a line end.
+  // The process has ended: also logs a last line without a line end.
   void end(const Batch* batch);
 
  private:

@@ -1,4 +1,4 @@
-// What a worker writes: answers, and words about the job that it runs.
+// WorkerRunner: how it takes a worker's answers, and a worker's words about its running jobs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,10 +18,10 @@
 namespace locksley::daemon {
 namespace {
 
-// What a worker says about a job that runs: [progress, n] or [note, text].
+// A worker's word about a running job: [progress, n] or [note, text].
 struct Word {
   bool is_progress = false;
-  // With version 2 it may say of which job, in a third element.
+  // With version 2, the word may name the job in a third element.
   std::optional<std::uint64_t> job;
 };
 

@@ -41,7 +41,8 @@ void WorkerInput::close_and_take_back() {
   close();
 }
 
-// Asio may call for an earlier descriptor with the same number: so poll() checks this one.
+// Asio may report an event of an earlier descriptor with the same number: so poll() checks this
+// one.
 void WorkerInput::watch() {
   pipe_.async_wait(ProcessDescriptor::wait_error, [this, opened = opened_](const asio::error_code& error) {
     kProcessThread.assert_held();

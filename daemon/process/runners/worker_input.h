@@ -24,9 +24,9 @@ class WorkerInput {
   WorkerInput(const WorkerInput&) = delete;
   WorkerInput& operator=(const WorkerInput&) = delete;
 
-  // Takes the pipe of a new process. Jobs that are in the buffer stay.
+  // Takes the pipe of a new process. Jobs that are in the buffer stay there.
   void open(int descriptor) LOCKSLEY_REQUIRES(kProcessThread);
-  // Jobs are put here; write() sends them.
+  // The runner puts jobs here; write() sends them.
   proto::OutputBuffer& buffer() LOCKSLEY_REQUIRES(kProcessThread) { return buffer_; }
   void write() LOCKSLEY_REQUIRES(kProcessThread);
   // Before the first write() of a turn.
@@ -35,9 +35,10 @@ class WorkerInput {
   std::uint64_t bytes_read() LOCKSLEY_REQUIRES(kProcessThread);
   // Whether the process has closed its end, so that it can get no more jobs.
   bool is_closed_by_process() const LOCKSLEY_REQUIRES(kProcessThread) { return is_closed_by_process_; }
-  // Tells the process that no more jobs come. What is in the buffer is dropped.
+  // Closes the pipe, which tells the process that no more jobs come. Drops the contents of the
+  // buffer.
   void close() LOCKSLEY_REQUIRES(kProcessThread);
-  // The same, and takes back what the process has not read.
+  // The same, and removes from the pipe the bytes that the process has not read.
   void close_and_take_back() LOCKSLEY_REQUIRES(kProcessThread);
 
  private:
@@ -45,7 +46,7 @@ class WorkerInput {
   void peer_closed() LOCKSLEY_REQUIRES(kProcessThread);
 
   ProcessDescriptor pipe_ LOCKSLEY_GUARDED_BY(kProcessThread);
-  std::uint64_t opened_ LOCKSLEY_GUARDED_BY(kProcessThread) = 0;   // how many pipes there have been
+  std::uint64_t opened_ LOCKSLEY_GUARDED_BY(kProcessThread) = 0;   // number of pipes so far
   bool is_writing_ LOCKSLEY_GUARDED_BY(kProcessThread) = false;    // waits until the pipe has room
   std::uint64_t written_ LOCKSLEY_GUARDED_BY(kProcessThread) = 0;  // bytes, in this turn
   proto::OutputBuffer buffer_ LOCKSLEY_GUARDED_BY(kProcessThread);

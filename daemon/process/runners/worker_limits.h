@@ -1,5 +1,5 @@
-// When a worker's process is started again, how long it stays, and when it has grown too large. Any
-// thread; only resident_bytes() blocks, on a file of the kernel.
+// The limits of a worker's process: when it is started again, how long it stays, and how much
+// memory it uses. Any thread; only resident_bytes() blocks, on a file of the kernel.
 #pragma once
 
 #include <sys/types.h>
@@ -14,8 +14,8 @@
 
 namespace locksley::daemon {
 
-// The pause before a worker is started again, after so many processes that died before they read
-// their first job.
+// The pause after a worker's process could not be started, or died before it had read its first
+// job. `failures`: how many processes in a row had failed so before it.
 inline Nanoseconds pause_after(std::uint32_t failures) {
   constexpr Nanoseconds kFirst = std::chrono::milliseconds(100);
   constexpr Nanoseconds kLongest = std::chrono::seconds(5);

@@ -22,10 +22,10 @@
 namespace locksley::daemon {
 namespace {
 
-// When a batch is cancelled, a worker that runs a short job may finish it, and need not be killed.
+// The least time from a cancellation to terminate(): a worker can finish a short job in it.
 constexpr Nanoseconds kCancelGrace = std::chrono::milliseconds(100);
 
-// From the moment a process closes its output, or its input with jobs to come, to SIGKILL.
+// From the moment when a process with jobs closes its output or its input to SIGKILL.
 constexpr Nanoseconds kEndGrace = std::chrono::milliseconds(500);
 
 constexpr std::size_t kAnswerElements = 3;  // [job, status, output]; [note, text, job]
@@ -33,7 +33,7 @@ constexpr std::size_t kAnswerElements = 3;  // [job, status, output]; [note, tex
 // An answer without its output: an error's line, which has 64 KiB at most, and short fields.
 constexpr std::size_t kAnswerRest = 65U << 10;
 
-// Told only to a job that runs when the process is killed: it had not read all jobs of its turn.
+// Only jobs that run when the process is killed show it: the process had not read the whole turn.
 constexpr const char* kClosedInput = "closed its standard input, with jobs to come";
 
 }  // namespace
@@ -45,7 +45,7 @@ WorkerRunner::WorkerRunner(ProcessLane& lane, LaneSlot& slot)
       input_(lane.loop().executor(),
              [this](WorkerInput::Rest rest) {
                kProcessThread.assert_held();
-               // A stop does not reach it, but it may answer, or end, until terminate().
+               // A stop cannot reach the process, which may answer, or end, until terminate().
                if (cancel_timer_is_armed_) return;
                if (rest == WorkerInput::Rest::kLost || !has_turn()) expect_end(kClosedInput);
              }),
@@ -105,7 +105,7 @@ std::uint64_t WorkerRunner::begin(LaneHandler& handler, std::unique_ptr<External
   }
   if (process_ == 0) {
     if (const auto begun = start_process(); !begun) {
-      pid_ = 0;  // in the line below, not those of the process before
+      pid_ = 0;  // the log line below must not show those of the process before
       answered_ = 0;
       log_end("worker cannot be started", begun.error());
       if (!spares_job()) turn_->end_job(JobStatus::kError, begun.error());
@@ -197,7 +197,7 @@ void WorkerRunner::send(const ExternalJob& job) {
 void WorkerRunner::turn_ended() {
   const bool reads_no_more = input_.is_closed_by_process();
   end_turn();
-  // It had read all its jobs, and gets no more: without a turn it has the grace time to end.
+  // The process had read all its jobs. It gets no further turn, and has the grace time to end.
   if (reads_no_more) expect_end(kClosedInput);
   const std::uint64_t max_jobs = program_->settings().max_jobs;
   if (!end_is_expected_ && (!is_current() || (max_jobs != 0 && answered_ >= max_jobs) || has_grown())) {
@@ -271,7 +271,7 @@ void WorkerRunner::terminate(Verdict verdict) {
   if (verdict_ != Verdict::kNone || process_ == 0) return;
   verdict_ = verdict;
   is_ending_ = true;
-  // It must not begin another job.
+  // The process must not begin another job.
   const std::uint64_t next = turn_->running().index() - first_job_ + 1;
   has_read_ahead_ = next < job_begins_.size() && input_.bytes_read() > job_begins_[next];
   input_.close_and_take_back();
@@ -335,8 +335,8 @@ void WorkerRunner::process_ended(const ProcessEnd& end) {
 
 WorkerRunner::Fault WorkerRunner::end_broken_turn(const ProcessEnd& end, std::uint64_t bytes_read) {
   Fault fault = Fault::kNone;
-  // A job that returns cannot do so for ever: each process that hands it back has answered another
-  // one, or the time of LaneHandler::spares_job() ends.
+  // No job can return for ever: each process that hands it back has answered another job, or the
+  // time of LaneHandler::spares_job() ends.
   if (turn_->running_jobs() != 0 && verdict_ != Verdict::kHandedBack && !ended_between_jobs(bytes_read)) {
     // After a timeout or a cancellation, the daemon has ended the process.
     const bool is_its_fault = verdict_ == Verdict::kNone || verdict_ == Verdict::kBadAnswer;

@@ -10,17 +10,17 @@
 namespace locksley::daemon {
 namespace {
 
-// How often the runner looks whether a new process has begun to read. No event says so. At first
-// this often, and then more and more seldom, so that a program which never reads costs nothing: the
-// job's time limit begins later by a sixteenth of the time that the program took. (Guesses.)
+// How often the runner checks whether a new process has begun to read: no event says so. The checks
+// become rarer, so that a program which never reads costs little. So the job's time limit begins
+// late, by a sixteenth of the time that the program took to load. (Guesses.)
 constexpr Nanoseconds kStartCheck = std::chrono::milliseconds(20);
 constexpr Nanoseconds kSeldomStartCheck = std::chrono::seconds(1);
 Nanoseconds next_check_after(Nanoseconds elapsed) {
   return std::clamp(elapsed / 16, kStartCheck, kSeldomStartCheck);
 }
 
-// A new process has so much time, and a job's time limit, until it reads its first job. (A guess:
-// few programs take longer to load.)
+// A new process must begin to read its first job within this time and the job's time limit
+// together. (A guess: few programs take longer to load.)
 constexpr Nanoseconds kLongestStart = std::chrono::minutes(1);
 
 }  // namespace

@@ -12,7 +12,7 @@ constexpr std::uint64_t kMaxFib = 50;
 
 std::uint64_t fib_here(std::uint64_t n) { return n < 2 ? n : fib_here(n - 1) + fib_here(n - 2); }
 
-// The result is wrong, but quick, once the job should stop.
+// Once the job should stop, returns early with a wrong result, which fib_job() drops.
 std::uint64_t fib_spawning(Context& context, std::uint64_t n) {
   if (n < kFibCutoff) return fib_here(n);
   if (context.should_stop()) return 0;

@@ -34,8 +34,8 @@ using PluginHandlers = std::vector<std::unique_ptr<PluginHandler>>;
 
 // Loads the plugins of the configuration, except those with `isolate`, in the order of their
 // handlers' names. The caller owns them. If a plugin cannot be loaded, or its handler has the name
-// of a built-in one, none is returned; the errors are a sentence for each, which names the
-// configuration's key, the file and what to do.
+// of a built-in one, no handler is returned; the error has one sentence for each such plugin, which
+// names the configuration's key, the file and what to do.
 std::expected<PluginHandlers, std::vector<std::string>> load_plugins(
     const std::map<std::string, config::Handler>& handlers,
     const std::vector<std::unique_ptr<Handler>>& builtins);

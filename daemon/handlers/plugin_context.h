@@ -16,9 +16,9 @@
 
 namespace locksley::daemon {
 
-// A context of the ABI: on the stack, while a function of the plugin runs. Each host derives its
-// own, so that a context that comes back from a plugin may be cast to it. The thread that runs the
-// function.
+// A context of the ABI. It lives on the stack while a function of the plugin runs. Each host
+// derives its own class, so that the host can cast a context that comes back from a plugin. Only
+// the thread that runs the function uses it.
 struct PluginContext : locksley_context {
   explicit PluginContext(const locksley_host& table) : locksley_context{&table} {}
 
@@ -27,7 +27,7 @@ struct PluginContext : locksley_context {
   std::string failure;  // of the last fail()
 };
 
-// Makes a call, and turns its exceptions into failures: none may cross the ABI.
+// Makes a call, and turns its exceptions into failures: no exception may cross the ABI.
 template <class Call>
 std::int32_t guarded(PluginContext& context, const Call& call) {
   try {
@@ -51,8 +51,8 @@ inline locksley_text plugin_failure(const locksley_context* context) {
   return text(static_cast<const PluginContext*>(context)->failure);
 }
 
-// How long `sleep` sleeps: what is longer than any job is cut to a time that can be added to the
-// current one.
+// How long `sleep` sleeps: at most 100 years, which can be added to the current time without
+// overflow.
 inline Nanoseconds plugin_sleep(std::uint64_t nanoseconds) {
   constexpr std::uint64_t kLongest = std::chrono::nanoseconds(std::chrono::years(100)).count();
   return Nanoseconds(std::min(nanoseconds, kLongest));

@@ -30,8 +30,8 @@ struct Place : PluginContext {
 Place& place(locksley_context* context) { return *static_cast<Place*>(context); }
 const Place& place(const locksley_context* context) { return *static_cast<const Place*>(context); }
 
-// Runs a sub-job, or a burst of a loop. Its failure becomes an exception on our side of the ABI,
-// which reaches the waiting caller.
+// Runs a sub-job, or a burst of a loop. Its failure becomes an exception on the host's side of the
+// ABI, which reaches the waiting caller.
 template <class Call>
 void run_below(Context& context, const Call& call) {
   Place below(context, nullptr);

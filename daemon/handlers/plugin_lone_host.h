@@ -24,10 +24,10 @@ struct LoneResult {
 // Runs one job to its end, with all its sub-jobs, on the calling thread.
 //
 // `spawn` queues sub-jobs, and `wait` runs them, last in first out, as the contract demands: the
-// spawner may hold a lock that a sub-job will take. A loop is one burst, or as many as its grain
-// makes. The job is never asked to stop, because the daemon ends the process instead; so it sees no
-// time limit, and `sleep` sleeps. The attempt is always 1, and tenant and trace are empty: this
-// process does not know them.
+// spawner may hold a lock that a sub-job will take. A loop is one burst; with a grain, it is bursts
+// of at most that many indexes. The job is never asked to stop, because the daemon ends the process
+// instead; so it sees no time limit, and `sleep` sleeps. The attempt is always 1, and tenant and
+// trace are empty: this process does not know them.
 LoneResult run_plugin_job_alone(const locksley_plugin& plugin, void* state, const LoneJob& job,
                                 std::string_view payload);
 

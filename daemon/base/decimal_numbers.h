@@ -15,7 +15,7 @@ namespace locksley::daemon {
 // For the transform() of an option of integers: takes numbers from `least` to `most`, as the wire
 // has them, in decimal digits, with a minus for those below 0, and also with leading zeros. Any
 // other text is an error that names the bounds. CLI11 alone reads 010 as 8 and 0x10 as 16, as C
-// does, and takes a number of more than 64 bits for another one.
+// does, and reads a number of more than 64 bits as a different number.
 template <std::integral Number>
 CLI::Validator decimal_numbers(Number least, Number most) {
   using Widest = std::conditional_t<std::is_signed_v<Number>, std::int64_t, std::uint64_t>;

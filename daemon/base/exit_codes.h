@@ -1,5 +1,5 @@
-// The exit codes of the two programs, locksleyd and locksley. They are those of sysexits.h where
-// one fits, which scripts and service managers know.
+// The exit codes of the two programs, locksleyd and locksley. Where a code of sysexits.h fits, the
+// programs use it, because scripts and service managers know these codes.
 #pragma once
 
 namespace locksley::daemon {
@@ -22,9 +22,9 @@ enum ExitCode : int {
   kExitInterrupted = 130,  // ended by Ctrl-C, as in shells: 128 + SIGINT
   kExitBrokenPipe = 141,   // the reader of standard output closed it: 128 + SIGPIPE
   kExitTerminated = 143,   // ended by SIGTERM: 128 + SIGTERM
-  // Of `locksley exec`, as of GNU parallel: up to 100 is the number of jobs that failed.
+  // Of `locksley exec`, as of GNU parallel: a code up to 100 is the number of jobs that failed.
   kExitManyJobsFailed = 101,  // more than 100
-  kExitExecFailed = 255,  // it is not about a job: wrong options, no daemon, a file that cannot be written
+  kExitExecFailed = 255,      // not a job's failure: wrong options, no daemon, a file that cannot be written
 };
 
 }  // namespace locksley::daemon

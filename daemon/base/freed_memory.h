@@ -9,7 +9,7 @@ namespace locksley::daemon {
 // Lets the allocator sort the pieces that were freed since its last search. Pieces between others
 // that are still used cannot be joined, and go into a list; the next allocation of more than 1 KiB
 // goes through all of the list: 15 ms after 90,000 pieces. So work that frees very many small
-// objects in slices calls this in each, some 100 ns for each piece.
+// objects in slices calls this function in each slice; it takes some 100 ns for each piece.
 //
 // Any thread. Nothing blocks or fails.
 inline void sort_freed_memory() {

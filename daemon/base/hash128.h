@@ -24,9 +24,9 @@ class Hash128 {
 
   Hash128();
   void add(std::string_view bytes);
-  // Of all bytes so far.
+  // The hash of all bytes so far.
   Value value() const;
-  // The same at once, of bytes that are all there.
+  // The hash of `bytes` alone, in one step.
   static Value of(std::string_view bytes);
 
  private:

@@ -36,8 +36,8 @@ class LogLine {
     begin(words);
   }
 
-  // Fields `batch`, `tenant`, `customer` if its submitter named one, `handler`, and `trace`, the
-  // trace's id, likewise.
+  // Adds the fields `batch`, `tenant` and `handler`; `customer`, if the submitter named one; and
+  // `trace`, the trace's id, if the submitter gave a trace.
   LogLine& about(const Batch& batch);
   LogLine& with(std::string_view name, std::string_view text);
   LogLine& with(std::string_view name, std::integral auto number) {

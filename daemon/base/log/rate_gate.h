@@ -18,7 +18,7 @@ class RateGate {
       : period_(period), most_(most) {}
 
   // True if the line may be written now. held_back() is then the number of lines suppressed since
-  // the last one.
+  // the last written one.
   bool open(Instant now) {
     if (now >= next_) {
       next_ = now + period_;
@@ -37,8 +37,8 @@ class RateGate {
  private:
   const std::chrono::milliseconds period_;
   const std::uint32_t most_;
-  Instant next_{};            // when the period is over
-  std::uint32_t opened_ = 0;  // in it
+  Instant next_{};            // end of the current period
+  std::uint32_t opened_ = 0;  // in the current period
   std::uint64_t waiting_ = 0;
   std::uint64_t held_back_ = 0;
 };

@@ -13,12 +13,12 @@ namespace {
 
 // Asio's queue is first in, first out, and the poll of the sockets is one of its entries: after it
 // ran, it enters the queue again behind the handlers that it found ready. So a marker that is
-// posted when the last one has run comes behind all ready handlers, directly after that poll.
+// posted when the last one has run stands behind all ready handlers, directly behind that poll.
 class Rounds {
  public:
   Rounds(asio::io_context& io, IoStretches& stretches) : io_(io), meter_(stretches) {}
 
-  // Runs what is ready, and polls once. False if nothing was ready.
+  // Runs the ready handlers, and polls once. False if nothing was ready.
   bool poll() {
     *is_polled_ = false;
     asio::post(io_, [is_polled = is_polled_] { *is_polled = true; });
@@ -34,8 +34,8 @@ class Rounds {
  private:
   asio::io_context& io_;
   StretchMeter meter_;
-  // Shared with what poll() posts: `io` may be stopped before that runs, and run again when this is
-  // gone.
+  // Shared with the function that poll() posts: `io` may be stopped before that function runs, and
+  // run again after this object has been destroyed.
   const std::shared_ptr<bool> is_polled_ = std::make_shared<bool>(false);
 };
 
@@ -45,7 +45,7 @@ void run_io_loop(asio::io_context& io, const IoLoopHooks& hooks, IoStretches& st
   IoMailbox& mailbox = IoMailbox::of(io);
   const IoMailbox::Serving serving(mailbox);
   Rounds rounds(io, stretches);
-  rounds.poll();  // first what was posted before the mailbox was served
+  rounds.poll();  // first the functions that were posted before the mailbox was served
   AdaptiveSpin for_workers;
   AdaptiveSpin for_clients;
   int busy_rounds = 0;

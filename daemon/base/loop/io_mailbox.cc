@@ -55,7 +55,7 @@ bool IoMailbox::begin_sleep() {
 }
 
 void IoMailbox::set_served(bool served) {
-  // All with the mutex, so that no later post() comes first.
+  // Holds the mutex throughout, so that the function of a later post() does not come first.
   const MutexLock lock(mutex_);
   is_served_ = served;
   for (Function& function : functions_) asio::post(io_, std::move(function));

@@ -12,8 +12,8 @@
 
 namespace locksley::daemon {
 
-// What other threads want done on the thread that runs an io_context: a list of functions, and an
-// eventfd that wakes the thread.
+// A list of functions that other threads give to the thread that runs an io_context, and an eventfd
+// that wakes this thread.
 //
 // asio::post() does the same at a higher price. It wakes the thread while it holds the mutex of the
 // io_context; the thread wakes on another processor, needs that mutex at once, and sleeps again
@@ -21,9 +21,9 @@ namespace locksley::daemon {
 // which is made only if the thread sleeps. The eventfd is never read: epoll, to which Asio adds it
 // edge-triggered, reports each write.
 //
-// An Asio service: an io_context has one, which its first use makes, and which ends with it. Its
-// constructor throws std::system_error; nothing else fails. post(): any thread; it holds a mutex
-// while it moves the function, and does not block.
+// An Asio service: an io_context has one, which is created at its first use and destroyed with the
+// io_context. The constructor throws std::system_error; nothing else fails. post(): any thread; it
+// holds a mutex while it moves the function, and does not block.
 //
 // The functions run while run_io_loop() runs the io_context, in the order of the calls. At other
 // times they go by asio::post(), so that an io_context can be run in any way. Functions that wait
@@ -43,7 +43,7 @@ class IoMailbox final : public asio::execution_context::service {
 
   // ---- For run_io_loop(), on its thread ----
 
-  // While one lives, that thread looks into the mailbox.
+  // While a Serving exists, that thread looks into the mailbox.
   class Serving {
    public:
     explicit Serving(IoMailbox& mailbox) : mailbox_(mailbox) { mailbox_.set_served(true); }
@@ -72,14 +72,15 @@ class IoMailbox final : public asio::execution_context::service {
   Mutex mutex_;
   std::vector<Function> functions_ LOCKSLEY_GUARDED_BY(mutex_);
   bool is_served_ LOCKSLEY_GUARDED_BY(mutex_) = false;
-  // Whether functions_ has any. Written under the mutex; the thread reads it without.
+  // Whether functions_ is not empty. Written under the mutex; the thread reads it without the
+  // mutex.
   std::atomic<bool> has_functions_{false};
   // Set by the thread before it reads has_functions_ for the last time, and reset when it wakes. A
-  // post() that finds it set resets it, too, so that only one of many wakes the thread. All
-  // seq_cst: either that read finds the function, or the function's post() finds this set.
+  // post() that finds it set resets it, too, so that only one of many calls wakes the thread. All
+  // seq_cst: either that read finds the function, or the function's post() finds this flag set.
   std::atomic<bool> sleeps_{false};
 
-  std::vector<Function> running_;  // the thread's: those of run(); kept for its memory
+  std::vector<Function> running_;  // the thread's only: the functions that run() calls; kept for its memory
 };
 
 }  // namespace locksley::daemon

@@ -1,5 +1,5 @@
-// The I/O thread as a role that clang checks: what it alone may touch says
-// LOCKSLEY_GUARDED_BY(kIoThread).
+// The I/O thread as a role that clang checks: state that only this thread may touch is annotated
+// with LOCKSLEY_GUARDED_BY(kIoThread).
 #pragma once
 
 #include "core/sync/thread_role.h"
@@ -15,8 +15,8 @@ namespace locksley::daemon {
 // The record of a batch and the parts that deal with batches have their state guarded by this role;
 // every function that reaches such state requires it. Handlers of Asio and other callbacks assert
 // that they have it. Not annotated, because only their owners reach them, and these are: plain
-// containers and accounts (DueQueue, Tenants, RetainedBatches), and what a connection has for
-// itself.
+// containers and accounts (DueQueue, Tenants, RetainedBatches), and the state of a single
+// connection.
 inline constexpr ThreadRole kIoThread;
 
 }  // namespace locksley::daemon

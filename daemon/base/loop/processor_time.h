@@ -8,8 +8,8 @@
 
 namespace locksley::daemon {
 
-// The processor time that the calling thread has used. Unlike the time on the clock it does not
-// depend on what else the machine does. A system call.
+// The processor time that the calling thread has used. Unlike wall-clock time, it does not depend
+// on other programs of the machine. A system call.
 inline Nanoseconds processor_time() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

@@ -22,14 +22,14 @@ class SlicedWork {
   SlicedWork(const SlicedWork&) = delete;
   SlicedWork& operator=(const SlicedWork&) = delete;
 
-  // Begins the work, in the next round at the earliest. If some is under way, that goes on instead.
-  // A call from within the work itself has it called once more, even if it then returns true. So
-  // the work always sees what the caller has added.
+  // Begins the work, in the next round at the earliest. If other work is under way, that work goes
+  // on instead. If the work itself calls start(), it is called once more, even if it then returns
+  // true. So the work always sees what the caller has added.
   void start(Slices::Work work, LineNumber line = kDaemonsLine) {
     if (!is_under_way()) return restart(std::move(work), line);
     state_->must_go_on = true;
   }
-  // Begins the work, and abandons the one that is under way.
+  // Begins the work, and abandons the work that is under way.
   void restart(Slices::Work work, LineNumber line = kDaemonsLine) {
     const std::uint64_t number = ++state_->last;
     *state_ = {.last = number, .under_way = number};
@@ -46,7 +46,7 @@ class SlicedWork {
   // Abandons the work that is under way. The work itself may call this, and may destroy the owner.
   void cancel() { state_->under_way = 0; }
 
-  // Whether some has begun and is not done; true within the work.
+  // Whether work has begun and is not done; true within the work.
   bool is_under_way() const { return state_->under_way != 0; }
 
  private:
@@ -56,7 +56,8 @@ class SlicedWork {
     bool must_go_on = false;      // start() was called since the last slice began
   };
   Slices& slices_;
-  // Shared with what waits in the Slices, which is the last to drop it if the owner goes first.
+  // Shared with the work that waits in the Slices; the Slices drop it last if the owner is
+  // destroyed first.
   const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 

@@ -14,16 +14,16 @@
 namespace locksley::daemon {
 
 // Long pieces of work on the thread of a loop, in a line for each user. All slices between two
-// polls of the sockets share kRound. The slices go round users, and then round the work of each;
-// one has kSlice at most. So clients that ask for little are served between the slices, however
-// many others ask for much. A user with much work waits for one slice of each other user between
-// its own.
+// polls of the sockets share kRound. The users get slices round robin, and so do the pieces of work
+// of one user. A slice has kSlice at most. So clients that ask for little are served between the
+// slices, however many others ask for much. A user with much work waits for one slice of each other
+// user between its own.
 //
 // Owned by ServerState, and by the LinkService for its own thread; outlives everything that adds
 // work, unless the loop runs no more. One thread. Nothing blocks or fails.
 class Slices {
  public:
-  static constexpr std::chrono::microseconds kRound{500};  // a quarter of what a poll may be late
+  static constexpr std::chrono::microseconds kRound{500};  // a quarter of IoStretches::kLong
   static constexpr std::chrono::microseconds kSlice{250};
 
   // Does a part of the work until about `until`. Returns true when all is done.
@@ -33,8 +33,8 @@ class Slices {
   Slices(const Slices&) = delete;
   Slices& operator=(const Slices&) = delete;
 
-  // Begins in the next round at the earliest. If an owner of the work may go first, or may begin it
-  // twice: SlicedWork.
+  // The work begins in the next round at the earliest. If the work's owner may be destroyed before
+  // the work is done, or may begin it twice, use SlicedWork.
   void add(Work work, LineNumber line = kDaemonsLine) {
     lines_.push(line, std::move(work));
     arm();
@@ -52,9 +52,9 @@ class Slices {
         kAwait);
   }
 
-  // Whether the caller may do long work at once: inside a slice, some of it is left; outside, no
-  // other work waits, and some time of the round is left. Afterwards the caller passes the time
-  // that it took to charge().
+  // Whether the caller may do long work at once: inside a slice, if some of the slice is left;
+  // outside, if no other work waits and some time of the round is left. Afterwards the caller
+  // passes the time that it took to charge().
   bool has_time() const { return is_running_ ? now() < slice_end_ : lines_.empty() && used_ < kRound; }
   void charge(Instant::duration time) {
     used_ += time;

@@ -1,4 +1,4 @@
-// How long the I/O thread works without polling its sockets.
+// How long the thread of a loop works without polling its sockets.
 #pragma once
 
 #include <chrono>
@@ -10,9 +10,9 @@
 
 namespace locksley::daemon {
 
-// How long the I/O thread works between two polls of its sockets, in its own processor time: so
-// long does work for one client delay all others. The clock on the wall would count what other
-// programs do, too. Written by the I/O thread, read by any.
+// How long the thread of a loop works between two polls of its sockets, in its own processor time:
+// work for one client delays all others by that time. Wall-clock time would also count the time of
+// other programs. Written by that thread, read by any.
 struct IoStretches {
   static constexpr std::chrono::milliseconds kLong{2};
 
@@ -22,9 +22,9 @@ struct IoStretches {
 };
 
 // Measures these stretches. The processor time of a thread costs a system call, so it is read once
-// in kEvery at most: a stretch may be reported by so much too long.
+// in kEvery at most: a reported stretch may be too long by kEvery.
 //
-// A local of the loop of the I/O thread; that thread only. Nothing blocks or fails.
+// A local of run_io_loop(); that thread only. Nothing blocks or fails.
 class StretchMeter {
  public:
   static constexpr std::chrono::microseconds kEvery{100};
@@ -50,8 +50,8 @@ class StretchMeter {
   }
 
   IoStretches& stretches_;
-  Nanoseconds read_at_{0};  // on the wall; 0: not yet
-  Nanoseconds used_{0};     // by the thread, then
+  Nanoseconds read_at_{0};  // steady-clock time of the last reading; 0: none yet
+  Nanoseconds used_{0};     // the thread's processor time at that reading
 };
 
 }  // namespace locksley::daemon

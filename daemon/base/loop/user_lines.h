@@ -14,7 +14,7 @@ using LineNumber = std::uint32_t;
 inline constexpr LineNumber kStrangersLine = 0;  // all connections that have not logged in
 inline constexpr LineNumber kDaemonsLine = 1;    // the daemon's own work
 constexpr LineNumber line_of_tenant(std::uint32_t number) { return number + 2; }
-// None: the line is no tenant's.
+// None: the line does not belong to a tenant.
 constexpr std::optional<std::uint32_t> tenant_of_line(LineNumber line) {
   return line < line_of_tenant(0) ? std::nullopt : std::optional(line - line_of_tenant(0));
 }
@@ -73,11 +73,11 @@ class UserLines {
    private:
     static constexpr std::size_t kKept = 256;  // guess: some kilobytes
     std::vector<T> items_;
-    std::size_t first_ = 0;  // those before it have been taken
+    std::size_t first_ = 0;  // the items before it have been taken
   };
 
   std::vector<Line<Item>> lines_;
-  Line<LineNumber> users_;  // that have something in their line, the one that is served next first
+  Line<LineNumber> users_;  // users with items in their lines, in the order of service
 };
 
 }  // namespace locksley::daemon

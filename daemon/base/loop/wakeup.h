@@ -27,7 +27,7 @@ class Wakeup final : private Turns::Taker {
   Wakeup(const Wakeup&) = delete;
   Wakeup& operator=(const Wakeup&) = delete;
 
-  // Whose turns they are from now on.
+  // The line in which the coroutine waits for its turns from now on.
   void set_line(LineNumber line) { line_ = line; }
   LineNumber line() const { return line_; }
 

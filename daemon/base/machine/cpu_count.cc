@@ -46,7 +46,7 @@ double cgroup_cpus() {
 std::uint32_t usable_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  // A machine with more processors than the set has bits refuses the call.
+  // If the machine has more processors than the set has bits, the kernel refuses the call.
   const bool is_known = ::sched_getaffinity(0, sizeof set, &set) == 0;
   const double affinity = is_known ? CPU_COUNT(&set) : static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN));
   return static_cast<std::uint32_t>(std::max(1.0, std::min(affinity, std::ceil(cgroup_cpus()))));

@@ -5,8 +5,9 @@
 
 namespace locksley::daemon {
 
-// Bytes of memory that this process may use: of the machine, or of its control group, if that has a
-// limit. Without swap. Any thread. Reads files of the kernel.
+// Bytes of memory that this process may use: the memory of the machine, or the least limit of its
+// control group and those above it, if that is less. Without swap. Any thread. Reads files of the
+// kernel.
 std::uint64_t usable_memory_bytes();
 
 }  // namespace locksley::daemon

@@ -13,9 +13,9 @@
 namespace locksley::daemon {
 
 // A TCP port that this process has taken, and on which it does not listen yet: clients are refused,
-// and the address is known. A server that gets it listens on it. Several servers can listen one
-// after the other, each on a duplicate: clients that connect between the end of the one and the
-// beginning of the other wait in the kernel's queue.
+// and the address is known. The server that gets the port listens on it. Several servers can listen
+// one after the other, each on a duplicate: clients that connect after one server has ended and
+// before the next one begins wait in the kernel's queue.
 //
 // A value that owns a descriptor; any thread. Nothing blocks.
 class BoundPort {
@@ -46,8 +46,8 @@ class BoundPort {
   asio::ip::tcp::endpoint endpoint_;
 };
 
-// Closes an acceptor that may have a duplicate elsewhere: it leaves the epoll set of its io_context
-// first, in which the duplicate would keep it otherwise.
+// Closes an acceptor whose socket may have a duplicate elsewhere. The socket first leaves the epoll
+// set of its io_context: otherwise the duplicate would keep it there.
 template <class Acceptor>
 void close_acceptor(Acceptor& acceptor) {
   asio::error_code error;

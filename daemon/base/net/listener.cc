@@ -31,8 +31,8 @@ std::expected<asio::ip::tcp::endpoint, std::string> Listener::listen(BoundPort p
 
 void Listener::accept_next() {
   acceptor_.async_accept([this](const asio::error_code& error, Socket socket) {
-    // A connection may have been accepted just before close(), and this be called after it: the
-    // connection is closed.
+    // A connection may have been accepted just before close(), and Asio may call this function
+    // after it: then the connection is closed.
     if (error == asio::error::operation_aborted || !acceptor_.is_open()) return;
     if (!error) {
       accepted_(std::move(socket));

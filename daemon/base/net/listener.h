@@ -31,7 +31,8 @@ class Listener {
   // system's reason.
   std::expected<asio::ip::tcp::endpoint, std::string> listen(BoundPort port,
                                                              std::function<void(Socket)> accepted);
-  // From here on `accepted` gets no connection, not even one that has been accepted meanwhile.
+  // After this call `accepted` gets no connection, not even one that the kernel has already
+  // accepted.
   void close();
 
  private:

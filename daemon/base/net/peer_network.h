@@ -1,5 +1,5 @@
-// The network that a peer is in, which shares what is divided between peers. Any thread; nothing
-// blocks or fails.
+// The network of a peer's address. What the daemon divides between peers, it divides between their
+// networks. Any thread; nothing blocks or fails.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 
 namespace locksley::daemon {
 
-// Of an IPv6 address the first 64 bits, because one customer gets all addresses that begin with
-// them; an IPv4 address as it is, also if it is mapped to IPv6. Without the scope of a link-local
-// address: such peers are one network, by whatever interface they come.
+// Of an IPv6 address, keeps the first 64 bits, because providers give all addresses that begin with
+// them to one customer. Returns an IPv4 address whole, also if it is mapped to IPv6. Drops the
+// scope of a link-local address: such peers are one network, whatever their interface.
 inline asio::ip::address network_of(const asio::ip::address& peer) {
   if (!peer.is_v6()) return peer;
   const asio::ip::address_v6 v6 = peer.to_v6();

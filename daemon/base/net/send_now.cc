@@ -17,7 +17,7 @@ constexpr int kFlags = MSG_DONTWAIT | MSG_NOSIGNAL;
 ssize_t send_parts(int socket, std::span<const std::string_view> views) {
   std::array<iovec, 32> parts;
   const std::size_t used = std::min(views.size(), parts.size());
-  // sendmsg() only reads.
+  // sendmsg() does not change the bytes.
   for (std::size_t i = 0; i < used; ++i) parts[i] = {const_cast<char*>(views[i].data()), views[i].size()};
   msghdr message{};
   message.msg_iov = parts.data();
@@ -28,8 +28,8 @@ ssize_t send_parts(int socket, std::span<const std::string_view> views) {
 }  // namespace
 
 std::optional<std::size_t> send_now(int socket, std::span<const std::string_view> views) {
-  // Of one part, as a short reply is, the kernel copies no list of parts: a twentieth of the call's
-  // time.
+  // With one part, such as a short reply, the kernel copies no list of parts, which would take a
+  // twentieth of the call's time.
   const ssize_t sent = views.size() == 1 ? ::send(socket, views[0].data(), views[0].size(), kFlags)
                                          : send_parts(socket, views);
   if (sent >= 0) return static_cast<std::size_t>(sent);

@@ -32,7 +32,7 @@ std::string find_fault(const locksley_plugin* plugin) {
         "it again with the headers of this version",
         plugin->abi, LOCKSLEY_PLUGIN_ABI);
   }
-  // The size of its first version, from which it only grows.
+  // The size of the struct in its first version; later versions are only larger.
   constexpr std::size_t kSmallest = offsetof(locksley_plugin, run) + sizeof(locksley_plugin::run);
   if (plugin->size < kSmallest) {
     return fmt::format(

@@ -18,9 +18,9 @@ namespace {
 constexpr std::size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
 }  // namespace
 
-// Replaces OpenSSL's BIO for sockets, for two reasons: that one reads the socket once more after a
-// read that has emptied it, which is a system call for each command; and it does not bound how much
-// one call reads.
+// Replaces OpenSSL's BIO for sockets, for two reasons. OpenSSL's BIO reads the socket once more
+// after a read that has emptied it, which is a system call for each command. And it does not bound
+// how much one call reads.
 int TlsChannel::read_socket(BIO* bio, char* into, int size) {
   Wire& wire = *static_cast<Wire*>(BIO_get_data(bio));
   BIO_clear_retry_flags(bio);
@@ -117,7 +117,7 @@ TlsChannel::Then TlsChannel::handshake() {
   const int result = SSL_do_handshake(session_.get());
   if (result == 1) return Then::kDone;
   const Then then = outcome(result);
-  // More than a handshake reads in one step.
+  // The peer has closed the connection, or has sent more than a handshake reads in one step.
   if (then == Then::kDone || then == Then::kEnd) {
     error_ = then == Then::kEnd ? "closed by the peer" : "too long a handshake";
     return Then::kFailed;
@@ -141,7 +141,7 @@ TlsChannel::Moved TlsChannel::write(std::span<const std::string_view> views) {
   ERR_clear_error();
   std::array<char, kRecordBytes> gathered;
   std::size_t total = 0;
-  std::size_t skip = 0;  // of the first view
+  std::size_t skip = 0;  // bytes of the first view that have been sent
   while (total < kMostAtOnce) {
     while (!views.empty() && skip == views.front().size()) {
       views = views.subspan(1);

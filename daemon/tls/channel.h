@@ -15,8 +15,8 @@
 namespace locksley::daemon {
 
 // The server's end of TLS over a non-blocking socket. The connection owns the socket and waits for
-// it; no call here blocks. Each call goes as far as the socket is ready, and returns for which
-// readiness to wait before it is repeated.
+// it; no call here blocks. Each call goes as far as the socket is ready, and returns what the
+// caller must wait for before it repeats the call.
 //
 // Owned by one connection, whose socket outlives it; keeps its context alive. One thread at a time.
 // Whatever the peer sends, the worst outcome is kFailed: error() then says why, and no other member
@@ -55,13 +55,13 @@ class TlsChannel {
   // address or another; more may follow them.
   Moved write(std::span<const std::string_view> views);
 
-  // Sends close_notify, if the handshake is complete. If the socket does not take it at once it is
-  // not sent: the peer then learns of the end when the connection closes.
+  // Sends close_notify, if the handshake is complete. If the socket does not take close_notify at
+  // once, it is not sent: the peer then learns of the end when the connection closes.
   void say_end();
 
   // The common name of the peer's verified certificate; empty: the peer has shown none.
   std::string peer_common_name() const;
-  // That certificate.
+  // The same certificate, with its chain.
   PeerCertificate peer_certificate() const { return PeerCertificate(*session_); }
   // The handshake is complete.
   bool is_established() const { return SSL_is_init_finished(session_.get()) == 1; }
@@ -69,7 +69,7 @@ class TlsChannel {
 
   // The first byte of every TLS connection: the type of a handshake record.
   static constexpr unsigned char kFirstByte = SSL3_RT_HANDSHAKE;
-  // Bytes of one call at most, some 0.2 ms of encryption, so that other connections are not held
+  // The most bytes of one call: some 0.2 ms of encryption, so that other connections are not held
   // up.
   static constexpr std::size_t kMostAtOnce = 256 * 1024;
 

@@ -58,13 +58,13 @@ enum class TlsUse : std::uint8_t {
 // files at load(). TLS 1.3, and TLS 1.2 with ECDHE and AEAD ciphers; the server's order of ciphers;
 // no compression, no renegotiation, no session tickets (README.md says why).
 //
-// Shared by the listening side and the connections that began with it: the last of these drops it,
-// so a connection keeps its context across a reload, which loads a new one. Constant after load():
-// any thread. Only load() blocks, on the files.
+// Shared by the listening side and the connections that began with this context: the last of these
+// drops it. So a connection keeps its context across a reload, which loads a new context. Constant
+// after load(): any thread. Only load() blocks, on the files.
 class TlsContext {
  public:
-  // Reads the files. `section` is the configuration's, for messages: "listen.tls". The errors, one
-  // or more, name the key, the file and the reason.
+  // Reads the files. `section`: the section of the configuration, for messages, such as
+  // "listen.tls". The errors, one or more, name the key, the file and the reason.
   static std::expected<std::shared_ptr<const TlsContext>, std::vector<std::string>> load(
       const config::Tls& files, TlsUse use, std::string_view section);
 
@@ -85,7 +85,7 @@ class TlsContext {
     return other != nullptr && authorities_ == other->authorities_;
   }
 
-  // When the first certificate of the chain to expire does so.
+  // The time when the first certificate of the chain expires.
   SystemTime expires_at() const { return expires_at_; }
   // For the operator: certificates that are expired or not yet valid, a key that every user can
   // read.
@@ -112,7 +112,7 @@ struct TlsContexts {
   std::shared_ptr<const TlsContext> workers;
 };
 
-// Writes the warnings of all of them.
+// Writes the warnings of all contexts to the log.
 void log_warnings(const TlsContexts& contexts, spdlog::logger& log);
 
 // Loads the contexts that the configuration names: all, or none and all errors. Blocks on the

@@ -20,18 +20,18 @@ namespace locksley::daemon {
 //
 //   co_await queue.wait_for_step(address, token);  channel.handshake();
 //
-// ServerState owns the one of the I/O thread, which the HTTP server uses, too; LinkService that of
-// its own thread. One thread. Nothing blocks. A wait cannot be cancelled: after it, the caller must
-// check whether the handshake is still wanted.
+// ServerState owns the queue of the I/O thread, which the HTTP server uses, too; LinkService owns
+// the queue of its own thread. One thread. Nothing blocks. A wait cannot be cancelled: after it,
+// the caller must check whether the handshake is still wanted.
 class HandshakeQueue {
  public:
   explicit HandshakeQueue(asio::any_io_executor executor) : executor_(std::move(executor)) {}
   HandshakeQueue(const HandshakeQueue&) = delete;
   HandshakeQueue& operator=(const HandshakeQueue&) = delete;
 
-  // Completes when the caller may make one step, which it does at once. `source`: the peer's
-  // address. All addresses of one IPv6 network of 64 bits, which is what one customer gets, are one
-  // source.
+  // Completes when the caller may make one step; the caller must make it at once. `source`: the
+  // peer's address. All addresses of one IPv6 network of 64 bits, which a provider gives to one
+  // customer, are one source.
   template <class Token>
   auto wait_for_step(const asio::ip::address& source, Token&& token) {
     return asio::async_initiate<Token, void()>(

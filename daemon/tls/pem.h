@@ -37,8 +37,8 @@ SystemTime valid_from(const X509& certificate);
 SystemTime valid_until(const X509& certificate);
 // "2027-01-31 12:00:00 UTC".
 std::string to_text(SystemTime time);
-// The common name of the subject; of several the last, which is the most specific. Empty if there
-// is none, or if it contains a NUL.
+// The common name of the subject; the last if there are several, because that is the most specific.
+// Empty if there is none, or if the name contains a NUL.
 std::string common_name(const X509& certificate);
 
 // The oldest error in the calling thread's OpenSSL error queue, which is emptied; "" if there is

@@ -16,10 +16,10 @@ namespace locksley::daemon {
 // password is accepted without an argon2id check. It holds keyed digests of user, hash and
 // password. When a user's hash changes, the old digest no longer matches.
 //
-// It also holds the sources from which a password was accepted last. The Authenticator looks up
-// every password of such a source, whatever other passwords come from there, and limits the
-// look-ups of other sources. So quick guesses are possible only from an address that the user has,
-// too.
+// For each password, the set also holds the last sources from which it was accepted. The
+// Authenticator looks up the password whenever it comes from one of these sources, whatever other
+// passwords come from there, and limits the look-ups of other sources. So quick guesses are
+// possible only from an address that the user has, too.
 //
 // The key is random and never leaves the process. An attacker who can read the process's memory can
 // test guesses against the digests faster than against the hashes, but can also read the passwords

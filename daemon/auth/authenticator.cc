@@ -20,9 +20,8 @@ namespace locksley::daemon {
 
 namespace {
 
-// The pause before the reply that too many checks wait. Without it a client that tries passwords in
-// a loop would get thousands of these replies a second, each after a look-up of its password. The
-// value is a guess.
+// The pause before the answer kBusy. Without it a client that tries passwords in a loop would get
+// thousands of these answers a second, each after a look-up of its password. The value is a guess.
 constexpr std::chrono::seconds kBusyDelay{1};
 
 // A text that is no address is a source of its own.
@@ -45,18 +44,19 @@ class Authenticator::Impl : public std::enable_shared_from_this<Impl> {
   void stop();
 
  private:
-  // The check that the thread makes. Points into queue_, which does not touch it before finish().
+  // The check that the thread makes. Points into queue_ and decoy_, which do not change before
+  // finish().
   struct Work {
     const std::string* hash;
     const Secret* password;
   };
 
   std::string decoy_for(std::string_view user) const;
-  // Hands the next check to the thread if one is due; else sets the timer for the next that will
-  // be.
+  // Hands the next check to the thread if one is due; else sets the timer for the time when the
+  // next one is.
   void start_next();
   void finish(Verdict verdict);
-  // Answers kBusy after kBusyDelay, or at once if too many wait for that already.
+  // Answers kBusy after kBusyDelay, or at once if too many askers already wait for that answer.
   void turn_away(CheckQueue::Askers askers);
   void answer_turned_away();
   void answer(const CheckQueue::Askers& askers, Verdict verdict);
@@ -92,8 +92,8 @@ class Authenticator::Impl : public std::enable_shared_from_this<Impl> {
 void Authenticator::Impl::check(std::string source, std::string user, std::string hash, std::string password,
                                 Done done) {
   Secret secret(std::move(password));
-  // No hash is of so long a password, and the queue shall not hold it. The empty password is
-  // refused as well.
+  // No hash belongs to so long a password, and the queue must not hold it. The empty password,
+  // which replaces it, is refused as well.
   if (secret.view().size() > kLongestPassword) secret = Secret();
   const AcceptedPasswords::Digest digest = accepted_.digest(user, hash, secret.view());
   source = source_of(std::move(source));

@@ -31,19 +31,19 @@ class Authenticator {
   using Done = std::function<void(Verdict)>;
 
   explicit Authenticator(IoExecutor executor);
-  // Drops the checks that wait, without calling their `done`, and waits for the one under way.
+  // Drops the checks that wait, without calling their `done`, and waits for the check under way.
   ~Authenticator();
   Authenticator(const Authenticator&) = delete;
   Authenticator& operator=(const Authenticator&) = delete;
 
   // `source`: the peer's address, without the port. All addresses of one IPv6 network of 64 bits,
-  // which is what one customer gets, are one source. `hash`: the user's, as in the configuration;
-  // empty if there is no such user or the user has no password: then the check takes as long as
-  // that of a wrong password. `password` is wiped.
+  // which a provider gives to one customer, are one source. `hash`: the user's, as in the
+  // configuration; empty if there is no such user or the user has no password: then the check takes
+  // as long as that of a wrong password. `password` is wiped.
   //
   // `done` is called once, on the I/O thread. It is called within check() if the password is
-  // remembered as right, and a second later if too many checks wait. It may call check(), but must
-  // not destroy the Authenticator.
+  // remembered as right, and a second later, with kBusy, if too many checks wait. `done` may call
+  // check(), but must not destroy the Authenticator.
   void check(std::string source, std::string user, std::string hash, std::string password, Done done);
 
   // The hashes of all users; call again when they change. The check of an unknown name uses one of

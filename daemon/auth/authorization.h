@@ -9,7 +9,7 @@
 
 namespace locksley::daemon {
 
-// What a caller shows to be let in. A value; the secret is wiped at its end.
+// The credentials that an HTTP client sends. A value; its destructor wipes the secret.
 struct HttpCredentials {
   enum class Scheme { kBasic, kBearer };
   Scheme scheme = Scheme::kBasic;

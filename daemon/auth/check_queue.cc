@@ -88,7 +88,8 @@ const CheckQueue::Check* CheckQueue::take(Time now) {
     if (due == round.end()) continue;
     const auto user = source->second.users.find(*due);
     taken_ = std::move(user->second.front());
-    // Both go to the end of their rounds; remove() takes them out of these if nothing is left.
+    // The user and the source go to the end of their rounds; remove() takes them out if they have
+    // no check left.
     std::rotate(due, std::next(due), round.end());
     std::rotate(name, std::next(name), round_.end());
     (void)remove(source, user, 0);  // its askers are in taken_

@@ -27,9 +27,9 @@ namespace locksley::daemon {
 // that one source cannot keep the thread busy with guesses for many users.
 //
 // A user may have kMostOfUser waiting checks from one source; a further one is refused. When a
-// source has kMostOfSource, its user with the longest queue loses the last check. When kMost wait
-// in total, the source with the longest queue does. If no queue is longer, the new check is
-// refused.
+// source has kMostOfSource, its user with the longest queue loses the last check. When kMost checks
+// wait in total, the source with the longest queue loses one in the same way. If no queue is longer
+// than the new check's own would be, the new check is refused.
 //
 // Owned by the Authenticator; not synchronised: the I/O thread. Nothing blocks. The caller passes
 // the time.
@@ -39,9 +39,9 @@ class CheckQueue {
   using Done = std::function<void(Verdict)>;
   using Askers = std::vector<Done>;
 
-  // All three are chosen so that the last check ends before limits.login_timeout, 10 s, closes its
-  // connection: at 1.6 s a check for one slowed user, at 200 ms for one slowed source, and at 100
-  // ms for many sources.
+  // All three are chosen so that the last waiting check ends before limits.login_timeout, 10 s,
+  // closes its connection: a check takes 1.6 s for one slowed user, 200 ms for one slowed source,
+  // and 100 ms for many sources.
   static constexpr std::size_t kMostOfUser = 6;
   static constexpr std::size_t kMostOfSource = 32;
   static constexpr std::size_t kMost = 64;
@@ -60,21 +60,21 @@ class CheckQueue {
   };
 
   // Whether a password that was accepted from other sources only may be looked up for this source
-  // now. Not while another check of the source waits: that may be the first of many guesses sent at
-  // once.
+  // now. Not while another check of the source waits: the two may be the first of many guesses sent
+  // at once.
   bool may_look_up(const std::string& source, Time now);
 
-  // Adds a check, whose `askers` are the callers that want its verdict now. Returns the askers that
-  // the queue has no room for.
+  // Adds a check; its `askers` are the callers that want its verdict now. Returns the askers for
+  // which the queue has no room.
   [[nodiscard]] Askers put(Check check);
 
   // The next check that is due. It stays in the queue until finish(). Null if none is due, or one
   // is taken.
   const Check* take(Time now);
-  // When the next check will be due; nothing if none waits, or one is taken.
+  // When the next check will be due; nothing if no check waits, or one is taken.
   std::optional<Time> next_due() const;
-  // Removes the check that was taken, and returns its askers. If it was accepted, also removes all
-  // equal checks of other sources, and returns their askers.
+  // Removes the check that was taken, and returns its askers. If the password was accepted, also
+  // removes all equal checks of other sources, and returns their askers.
   [[nodiscard]] Askers finish(Verdict verdict, Time now);
 
   std::size_t size() const { return size_; }  // waiting checks
@@ -100,7 +100,7 @@ class CheckQueue {
   Sources waiting_;
   std::deque<std::string> round_;  // the keys of waiting_, in the order of service
   std::optional<Check> taken_;
-  Slowdown by_user_;  // of a source: see key_of()
+  Slowdown by_user_;  // by source and user: key_of()
   Slowdown by_source_{Slowdown::kMost, Slowdown::kFirst};
   std::size_t size_ = 0;
   std::size_t askers_ = 0;  // of all waiting checks, and of the one that is taken

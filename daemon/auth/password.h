@@ -16,8 +16,8 @@ struct HashCost {
   std::uint32_t passes = 2;
 };
 
-// Longer passwords are refused, by hashing and by checking: clients that have not logged in may
-// send little only.
+// hash_password() and the Authenticator refuse longer passwords: clients that have not logged in
+// may send little only.
 inline constexpr std::size_t kLongestPassword = 1024;
 
 // The hash of a password, with a new random salt. Any thread; blocks for as long as `cost` demands.

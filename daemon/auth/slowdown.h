@@ -1,4 +1,4 @@
-// How long a source of wrong passwords waits before its next check.
+// How long a source of wrong passwords must wait before its next check.
 #pragma once
 
 #include <chrono>
@@ -14,8 +14,8 @@ namespace locksley::daemon {
 // The sources that gave wrong passwords, and how long each must wait before its next check: twice
 // as long after each failure, up to `longest`, until kForgotten has passed without a failure. No
 // source is locked out: a stock redis-py with a wrong password makes 11 attempts in 3.5 s; with the
-// right one it is then served within kLongest. A source is a text: an address, or an address and a
-// user.
+// right password it is then served within kLongest. A source is a text: an address, or an address
+// and a user.
 //
 // A success does not clear a source's failures: otherwise a user with a password could guess those
 // of others at full speed. A password that is remembered as right is not slowed, except by the
@@ -39,8 +39,8 @@ class Slowdown {
   // When the next password of this source may be checked; in the past for most sources.
   Time due(const std::string& source) const;
   // Whether a password of this source may be looked up now among those that were accepted from
-  // other sources. A look-up takes microseconds, so unlimited ones would allow thousands of guesses
-  // a second: a source that failed has one in kFirst.
+  // other sources. A look-up takes microseconds, so unlimited look-ups would allow thousands of
+  // guesses a second: a source that failed may make one in kFirst.
   bool may_look_up(const std::string& source, Time now);
   std::size_t size() const { return by_name_.size(); }
 

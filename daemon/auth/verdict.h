@@ -8,8 +8,8 @@ namespace locksley::daemon {
 // The outcome of the check of a password.
 enum class Verdict : std::uint8_t {
   kAccepted,
-  // Wrong password, no such user, or a user without password. The client cannot tell which, nor can
-  // it by the time that the check took.
+  // Wrong password, no such user, or a user without password. The client cannot tell which of
+  // these, not even by the time that the check took.
   kRefused,
   kBusy,  // too many checks wait: retry later
 };

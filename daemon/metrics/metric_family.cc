@@ -23,7 +23,7 @@ Family Family::histogram(std::string name, std::string help) {
 void Family::add(Labels labels, double value) {
   prometheus::ClientMetric& metric = family_.metric.emplace_back();
   for (auto& [name, text] : labels) metric.label.push_back({std::move(name), std::move(text)});
-  // The serializer writes one of the two, by the family's type.
+  // PageWriter writes one of the two, by the family's type.
   metric.counter.value = value;
   metric.gauge.value = value;
 }
@@ -36,7 +36,7 @@ void Family::add(Labels labels, const DurationHistogram::Snapshot& snapshot) {
     cumulative += snapshot.counts[i];
     histogram.bucket.push_back({cumulative, DurationHistogram::kBoundsSeconds[i]});
   }
-  // The serializer writes the +Inf bucket, from the count.
+  // PageWriter writes the +Inf bucket, from the count.
   histogram.sample_count = cumulative + snapshot.counts.back();
   histogram.sample_sum = snapshot.sum_seconds;
 }

@@ -1,4 +1,4 @@
-// Builds metric families, of which the page is written (page_writer.h).
+// Builds metric families, which PageWriter writes to the page.
 #pragma once
 
 #include <prometheus/metric_family.h>

@@ -5,7 +5,8 @@
 namespace locksley::daemon {
 
 namespace {
-// Between two readings of the clock: at most some 30 us, if they are histograms.
+// Samples that are written between two readings of the clock: some 30 us at most, if they are
+// histograms.
 constexpr std::size_t kSamplesAtOnce = 8;
 }  // namespace
 
@@ -29,7 +30,7 @@ bool MetricsPage::Making::write_until(Instant until) {
       if (now() >= until) return false;
       writer_.write(family, sample_, kSamplesAtOnce);
       const std::size_t end = std::min(sample_ + kSamplesAtOnce, family.metric.size());
-      // What is written is not all freed at the end.
+      // Frees each sample once it is written: to free all at the end would take long.
       for (; sample_ < end; ++sample_) family.metric[sample_] = {};
     }
   }

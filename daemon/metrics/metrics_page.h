@@ -14,16 +14,15 @@
 
 namespace locksley::daemon {
 
-// The sources of the page, which is made anew for each scrape, in the order in which they were
-// added.
+// The sources of the page, in the order in which they were added. Each scrape makes the page anew.
 //
-// Owned beside the Router that serves it; outlives the HTTP server. Add all sources before the
-// server listens. One thread at a time, as Router promises. Sources read snapshots and must not
-// block. An exception of a source reaches the caller.
+// A member of HttpPort, as is the Router that serves the page; outlives the HTTP server. Add all
+// sources before the server listens. One thread at a time, as Router promises. Sources read
+// snapshots and must not block. An exception of a source reaches the caller.
 class MetricsPage {
  public:
-  // Adds what it reads to the families, until about the instant; called again until it returns
-  // true: then all is there. Destroyed between two calls if the daemon ends.
+  // Adds series to the families until about `until`. Called again until it returns true: then all
+  // series of the source are there. Destroyed between two calls if the daemon ends.
   using Reading = std::move_only_function<bool(Families&, Instant until)>;
   using Source = std::function<Reading()>;
   static constexpr const char* kContentType = "text/plain; version=0.0.4; charset=utf-8";
@@ -37,7 +36,7 @@ class MetricsPage {
       };
     });
   }
-  // A source that may have very many. Its readings of several scrapes may take turns.
+  // A source that may have very many series. Its readings of several scrapes may take turns.
   void add_long(Source source) { sources_.push_back(std::move(source)); }
 
   // One page, made a few series at a time. The MetricsPage outlives it.
@@ -49,17 +48,17 @@ class MetricsPage {
     std::string take() && { return std::move(writer_).take(); }
 
    private:
-    // Of the source that was read. True: all is written.
+    // Writes the families of the source that was read. True: all are written.
     bool write_until(Instant until);
 
     const std::vector<Source>& sources_;
     PageWriter writer_;
     std::size_t source_ = 0;
-    Reading reading_;       // of this source; empty: it has not begun, or is read
-    bool is_read_ = false;  // and is being written
+    Reading reading_;       // of source number source_; empty: not begun, or done
+    bool is_read_ = false;  // the source is read; its families are being written
     Families families_;
-    std::size_t family_ = 0;  // that is written
-    std::size_t sample_ = 0;  // of it
+    std::size_t family_ = 0;  // number of the family that is written next
+    std::size_t sample_ = 0;  // number of its sample that is written next
   };
   // The whole page at once.
   std::string whole(MetricsFormat format) const;

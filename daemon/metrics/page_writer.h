@@ -21,8 +21,9 @@ class PageWriter {
  public:
   explicit PageWriter(MetricsFormat format) : format_(format) {}
 
-  // Writes the samples of the family from number `from` on, at most `most` of them; with the first
-  // one, what describes the family. The samples of a family follow each other on the page.
+  // Writes the samples of the family from number `from` on, at most `most` of them; before the
+  // first sample, also the lines that describe the family. Needs: no other family is written before
+  // the last sample of this one.
   void write(const prometheus::MetricFamily& family, std::size_t from, std::size_t most);
   // The whole page, once all is written.
   std::string take() &&;

@@ -19,8 +19,8 @@
 namespace locksley::daemon {
 namespace {
 
-// The fields of /proc/self/stat, by their number in proc(5), from 3 on. Those before are the pid
-// and the name, which may contain any character.
+// The fields of /proc/self/stat, by their number in proc(5), from 3 on. The fields before are the
+// pid and the name, which may contain any character.
 class StatFields {
  public:
   static constexpr std::size_t kVirtualBytes = 23;
@@ -66,8 +66,8 @@ std::optional<double> boot_time() {
 }
 
 std::optional<double> open_descriptors() {
-  // Linux tells their number as the size of the folder since 6.2. To read the folder of 2,000 takes
-  // some 5 ms.
+  // Since version 6.2, Linux reports the number of descriptors as the size of the folder. To read
+  // the folder of 2,000 descriptors takes some 5 ms.
   struct stat folder{};
   if (::stat("/proc/self/fd", &folder) == 0 && folder.st_size > 0) return static_cast<double>(folder.st_size);
   struct Close {
@@ -75,7 +75,7 @@ std::optional<double> open_descriptors() {
   };
   const std::unique_ptr<DIR, Close> directory(::opendir("/proc/self/fd"));
   if (!directory) return std::nullopt;
-  double count = -1;  // without the descriptor of this function's own reading
+  double count = -1;  // the descriptor of `directory` does not count
   while (const dirent* entry = ::readdir(directory.get())) {
     if (entry->d_name[0] != '.') ++count;
   }

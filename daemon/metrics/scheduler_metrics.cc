@@ -42,7 +42,7 @@ constexpr WorkerMetric kOfWorkers[] = {
      [](const WorkerSnapshot& worker) { return seconds_of(worker.busy_ns); }},
 };
 
-// Sums over all workers of a lane.
+// The sum over all workers of the pool.
 DurationHistogram::Snapshot total_ring_wait(const std::vector<WorkerSnapshot>& workers) {
   DurationHistogram::Snapshot total;
   for (const WorkerSnapshot& worker : workers) {
@@ -59,7 +59,7 @@ void move_all(std::array<Family, count>& from, Families& families) {
 
 }  // namespace
 
-// Some series at a time: workers, lanes, tenants, handlers.
+// Reads some series at a time: those of workers, lanes, tenants and handlers, in this order.
 class SchedulerMetrics::Reading {
  public:
   explicit Reading(SchedulerMetrics& metrics)
@@ -74,7 +74,7 @@ class SchedulerMetrics::Reading {
   }
 
  private:
-  // ---- The parts. True: all of it is in the families ----
+  // ---- The parts. True: all series of the part are in the families ----
 
   bool read_workers(Families& families, Instant until);
   bool read_lanes(Families& families, Instant until);
@@ -90,12 +90,12 @@ class SchedulerMetrics::Reading {
   const std::vector<WorkerSnapshot> workers_;
   const std::size_t deepest_;  // ranks
 
-  // What comes next.
+  // Where the next call goes on.
   std::size_t worker_metric_ = 0;
   std::size_t lane_ = 0;
-  std::size_t tenants_of_ = 0;        // a lane
-  std::optional<std::string> after_;  // the last tenant of it that was read
-  std::string label_;                 // the last one whose series are in of_tenants_
+  std::size_t tenants_of_ = 0;        // number of the lane whose tenants are read
+  std::optional<std::string> after_;  // its last tenant that was read
+  std::string label_;                 // the last label whose series are in of_tenants_
   std::size_t handler_ = 0;
 
   TenantLabels::Sums tenants_;

@@ -29,7 +29,7 @@ class SchedulerMetrics {
     std::size_t deepest_batches = 10;  // of metrics.deepest_batches
     std::size_t tenants = 50;          // of metrics.tenants
   };
-  // What has series of its own.
+  // The lanes and handlers that have series of their own.
   struct Shown {
     std::vector<const Lane*> lanes;  // the pool's first
     std::vector<const Handler*> handlers;
@@ -41,7 +41,7 @@ class SchedulerMetrics {
   void set_limits(Limits limits);
 
   MetricsPage::Reading read();
-  // The tenants that have labels of their own since the last reading.
+  // The tenants that have labels of their own, as of the last reading.
   const std::set<std::string>& labelled_tenants() const { return tenant_labels_.labelled(); }
 
  private:

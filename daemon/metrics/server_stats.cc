@@ -15,7 +15,8 @@ ErrorCode error_code_of(std::string_view error_text) {
 FullLimit full_limit_of(std::string_view error_text) {
   error_text.remove_prefix(std::min(error_text.size(), std::string_view("QUEUEFULL ").size()));
   if (error_text.starts_with("MAXJOBS ")) return FullLimit::kCustomer;
-  // limits.max_customers is of each user; the other limits of a user have the user's name in front.
+  // limits.max_customers is a limit of each user; the names of the other limits of a user begin
+  // with `users.`, but for the limit on unfinished commands.
   const bool is_users = error_text.starts_with("users.") || error_text.starts_with("limits.max_customers ") ||
                         error_text.starts_with("unfinished commands of the user's clients ");
   return is_users ? FullLimit::kUser : FullLimit::kAll;

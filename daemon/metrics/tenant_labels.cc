@@ -24,7 +24,7 @@ void TenantLabels::add(const std::string& lane, const std::string* after, const 
   std::map<std::string, double>& last = last_readings_[lane];
   auto known = after == nullptr ? last.begin() : last.upper_bound(*after);
   for (const TenantView& view : page) {
-    // A ring that has forgotten a tenant counts its busy time from 0 when it is back.
+    // A ring that has forgotten a tenant counts its busy time from 0 when the tenant comes back.
     while (known != last.end() && known->first < view.tenant) known = last.erase(known);
     const double busy = std::chrono::duration<double>(view.busy).count();
     double before = 0;

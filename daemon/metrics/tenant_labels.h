@@ -15,17 +15,17 @@ namespace locksley::daemon {
 // The numbers of one value of the label `tenant`.
 struct TenantNumbers {
   std::uint64_t queued = 0;
-  double share = 0;  // due now
-  // Over the recent time in which it had something to run: the share that it received, and the one
-  // that was due.
+  double share = 0;  // the share that is due now
+  // Over the recent time in which the tenants had something to run: the share that they received,
+  // and the share that was due.
   double received = 0;
   double due = 0;
 };
 
 // Bounds the number of values of the label `tenant`. The first `limit` tenants get labels of their
-// own, and keep them as long as the daemon runs, so their counters never fall or disappear. All
-// others are added up under "other", including a tenant of that very name, so that no label appears
-// twice.
+// own, and keep them as long as the daemon runs, unless set_limit() lowers the limit: so their
+// counters do not fall or disappear. All others are added up under "other", including a tenant of
+// that very name, so that no label appears twice.
 //
 // Busy times are sums of differences between readings, so they do not fall when a tenant gets its
 // own label, or when a ring with very many tenants removes one
@@ -43,21 +43,22 @@ class TenantLabels {
   // on.
   void set_limit(std::size_t limit);
 
-  // The tenants of a lane that follow the name `after` (null: from the first one on) as the lane's
-  // ring has them now, in the order of their names; `is_last`: no more follow. Their numbers are
-  // added to `sums`. Each reading of a lane passes all its pages. Readings may take turns.
+  // Adds the numbers of the tenants in `page` to `sums`. They are the tenants of the lane that
+  // follow the name `after` (null: from the first one on), as the lane's ring has them now, in the
+  // order of their names; `is_last`: no more follow. Each reading of a lane passes all its pages.
+  // Readings may take turns.
   void add(const std::string& lane, const std::string* after, const std::vector<TenantView>& page,
            bool is_last, Sums& sums);
   // The label that follows `after` (empty: the first one) in the order of their names, kOther last;
-  // null: none. It is valid until the next call of another function.
+  // null: there is none. The pointer is valid until the next call of another function.
   const std::string* label_after(const std::string& after) const;
   double busy_seconds(const std::string& label) const;
 
-  // Those with labels of their own.
+  // The tenants with labels of their own.
   const std::set<std::string>& labelled() const { return labelled_; }
 
  private:
-  // Gives the tenant one of its own if there is one left.
+  // The tenant's label. Gives the tenant a label of its own if one is left.
   const std::string& label_of(const std::string& tenant);
 
   std::size_t limit_;

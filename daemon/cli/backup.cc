@@ -14,7 +14,8 @@ int run_backup(Context& context, const BackupArguments& arguments) {
   if (!client) return context.fail(client.error());
   proto::OutputBuffer out;
   proto::CommandWriter(out).command({"BACKUP", arguments.name});
-  // It takes as long as it takes; and sent again, it would find the folder that it has made.
+  // A backup may take any time, so there is no deadline. BACKUP is never sent again: a second one
+  // would fail, because the folder of the first one exists.
   const auto sent = client->send(client::buffers_of(out), client::Repeat::kNever, client::kNoDeadline);
   if (!sent) return context.fail(sent.error());
   const auto folder = client::to_text(sent->reply);

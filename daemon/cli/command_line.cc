@@ -78,7 +78,7 @@ void check_payloads(const PayloadOptions& payloads) {
 const std::string kNoMark =
     "exec: -- must stand before the command: locksley exec -- COMMAND {}\n" + std::string(kNeedsShell);
 
-// As GNU parallel has it: a number of seconds.
+// A number without a unit is a number of seconds, as in GNU parallel.
 std::string with_seconds(const std::string& text) {
   const bool is_number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
   return is_number ? text + "s" : text;
@@ -140,8 +140,8 @@ std::string no_such_option(const CLI::App& program, const std::string& word) {
   return text + guess(name.substr(0, name.find('=')), names, kDashes);
 }
 
-// What is wrong with the word that stands where a command should, as in `locksley customer show`;
-// empty: there is none.
+// The error for a word that stands where a command should, as in `locksley customer show`; empty:
+// there is no such word.
 std::string problem_with_command(const CLI::App& program) {
   const std::vector<std::string> words = program.remaining(true);
   if (words.empty()) return {};
@@ -149,7 +149,7 @@ std::string problem_with_command(const CLI::App& program) {
   return first.starts_with('-') ? no_such_option(program, first) : no_such_command(program, first);
 }
 
-// The option among the words that the command does not take; empty: there is none.
+// The error for an option that the command does not have; empty: there is no such option.
 std::string problem_with_options(const CLI::App& program) {
   for (const std::string& word : program.remaining(true)) {
     const bool is_option = word.size() > 1 && word[0] == '-' && (word[1] < '0' || word[1] > '9');
@@ -375,7 +375,7 @@ class Parser {
     add_batch_options(*command, exec_.batch);
     command->get_option("--timeout")->transform(with_seconds);
     command->get_option("--delay")->transform(refuse_bare_delay);
-    // Of GNU parallel and xargs, without an effect here.
+    // Options of GNU parallel and xargs that have no effect here.
     command->add_flag("--will-cite")->group("");
     command
         ->add_option_function<std::string>("-I",
@@ -420,7 +420,7 @@ class Parser {
         ->excludes(ordered);
     auto* results = add_results_option(*command, results_.results);
     results->excludes(ordered)->excludes(failed);
-    // What is kept back or left out would be lost.
+    // Outputs that --ordered holds back or --failed leaves out would be lost.
     command->add_flag("--discard", results_.discard, "Let the daemon drop the printed outputs")
         ->excludes(ordered)
         ->excludes(failed);
@@ -633,7 +633,7 @@ class Parser {
     command->add_option("--filter", top_.filter,
                         "Only batches with this text in their name, id, handler, tenant or state");
     command->callback([this, frames] {
-      // Without a number CLI11 makes it none, or 0.
+      // Without a number, CLI11 leaves `frames` empty or sets it to 0.
       if (frames->count() != 0 && top_.frames.value_or(0) == 0) top_.frames = kMostFrames;
       line_.command = top_;
     });

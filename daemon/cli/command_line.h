@@ -11,7 +11,7 @@
 namespace locksley::cli {
 
 // What to print instead of running a command: the requested help (exit 0, standard output), or the
-// error of a wrong command line (exit 2, standard error).
+// error of a wrong command line (exit 2, for `exec` 255, standard error).
 struct CommandLineEnd {
   int exit_code;
   std::string text;

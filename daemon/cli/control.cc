@@ -127,7 +127,7 @@ int run_batch(Context& context, const BatchArguments& arguments) {
   if (!reply) return context.fail(reply.error());
   const bool nothing_forgotten = arguments.command == BatchArguments::Command::kForget && reply->integer == 0;
   if (nothing_forgotten && !context.json()) {
-    // FORGET answers 0 where there is no such batch, too.
+    // FORGET replies 0 for a batch that does not exist, too.
     const auto status = client->status(arguments.id);
     if (!status && status.error().code == "NOBATCH") return context.fail(status.error());
   }

@@ -21,7 +21,7 @@ using client::CustomerInfo;
 
 namespace {
 
-// Customers in one CUSTOMER LIST: a page that is quickly made. Guess.
+// Customers in one page of CUSTOMER LIST: few enough that the daemon makes the page quickly. Guess.
 constexpr std::uint64_t kCustomersAtOnce = 1000;
 
 std::string cap(std::uint64_t number) { return number == 0 ? "-" : with_commas(number); }

@@ -51,7 +51,7 @@ class EchoOff {
   bool is_off_ = false;
 };
 
-// One line without its line end; or the rest of the input, if that has none.
+// Reads one line without its line end; or the rest of the input, if there is no line end.
 std::expected<Secret, Failure> read_line(int input, Signals& signals) {
   std::string line;
   line.reserve(daemon::kLongestPassword + 2);  // so that the text never moves and leaves a copy
@@ -92,7 +92,8 @@ std::expected<Secret, Failure> ask_twice(int terminal, Signals& signals) {
     return std::unexpected(Failure{daemon::kExitNoInput, "the terminal would show the password"});
   }
   auto first = ask(terminal, "Password: ", signals);
-  // A refused password is not asked for again, so the rest of its line is discarded with the echo.
+  // A password that will be refused is not asked for a second time; the destructor of `echo_off`
+  // discards the rest of its line.
   if (!first || first->view().empty() || first->view().size() > daemon::kLongestPassword) return first;
   const auto second = ask(terminal, "Again: ", signals);
   if (!second) return std::unexpected(second.error());

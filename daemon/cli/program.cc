@@ -60,7 +60,7 @@ int run_program(std::vector<std::string> arguments) {
                         [&](TopArguments& command) { return run_top(context, command); },
                         [&](BenchArguments& command) { return run_bench(context, command); },
                         [&](WorkArguments& command) { return run_work(context, command); },
-                        [&](HashPasswordArguments&) -> int { std::unreachable(); },  // above
+                        [&](HashPasswordArguments&) -> int { std::unreachable(); },  // handled above
                     },
                     line->command);
 }

@@ -92,7 +92,7 @@ std::string table_of(const client::WorkerList& workers) {
   return table.text() + "\n" + table_of(workers.machines);
 }
 
-// A command whose reply is a list of maps.
+// Shows the reply to a command that lists things.
 template <class List>
 int show_list(Context& context, Client& client, std::string_view command,
               Expected<List> (*convert)(const Reply&)) {
@@ -133,7 +133,7 @@ int show_info(Context& context, Client& client, const std::string& section) {
   return print_line(json_object(members));
 }
 
-// Batches in one LIST: a page that is quickly made and quickly read. Guess.
+// Batches in one page of LIST: few enough that the page is quickly made and quickly read. Guess.
 constexpr std::uint64_t kBatchesAtOnce = 1000;
 
 // Appends all rows of `reply` as JSON to those of earlier pages.

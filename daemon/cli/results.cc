@@ -55,13 +55,13 @@ class Results {
     return {};
   }
 
-  // Before anything is written.
+  // Called before anything is written.
   Expected<void> check(Client& client) {
     if (arguments_.files) {
       const auto status = client.status(arguments_.id);
       if (!status) return std::unexpected(status.error());
       const std::uint64_t given = arguments_.inputs.size();
-      // More jobs may come to an open one.
+      // An open batch may get more jobs.
       if (status->state == "open" ? given < status->jobs : given != status->jobs) {
         return client::client_error(
             Kind::kInput, "batch " + arguments_.id + " has " + std::to_string(status->jobs) + " jobs, and " +
@@ -94,12 +94,12 @@ class Results {
           return client::client_error(Kind::kLocal, sink.problem());
         });
     if (code != daemon::kExitOk) return code;
-    sink.finish();  // what waited for jobs before it
+    sink.finish();  // shows the outputs that waited for jobs before them
     if (!sink.problem().empty()) return context_.fail({Kind::kLocal, "", sink.problem()});
     return write_all();
   }
 
-  // The exit status.
+  // Returns the exit status.
   int write_all() {
     output_.flush();
     if (output_.error() != 0) return failed_output(output_.error());
@@ -124,7 +124,7 @@ class Results {
     return daemon::kExitDataError;
   }
 
-  // Calls `on_row` for each row, and `after_page` for each page. The exit status.
+  // Calls `on_row` for each row, and `after_page` for each page. Returns the exit status.
   template <class OnRow, class AfterPage>
   int read_rows(Client& client, OnRow on_row, AfterPage after_page) {
     Client::ResultsPosition position;
@@ -138,7 +138,7 @@ class Results {
       output_.flush();
       if (!read) return context_.fail(read.error());
       if (const int code = write_all(); code != daemon::kExitOk) return code;
-      // Without --follow: the results that exist now.
+      // Without --follow, only the results that exist now are read.
       if (!arguments_.follow && position.cursor == before) break;
     }
     return daemon::kExitOk;

@@ -13,7 +13,7 @@ namespace {
 // little for a small machine.
 constexpr std::size_t kOrderedMemoryBytes = std::size_t{64} << 20;
 
-// An error of several lines, such as a traceback, as one.
+// An error of several lines, such as a traceback, as one line.
 std::string on_one_line(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -73,7 +73,7 @@ void RowSink::show(const client::ResultRow& row) {
     output_.append(json_text(row, {.input = shown, .file = file}));
     output_.append("\n");
   } else if (has_file) {
-    // That is all.
+    // The file has the output: nothing is printed.
   } else if (is_ok) {
     if (row.output.empty()) return;
     output_.append(row.output);

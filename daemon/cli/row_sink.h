@@ -37,7 +37,7 @@ class RowSink {
   RowSink(Options options, Output& output, std::function<void()> before_message);
 
   void add(const client::ResultRow& row);
-  // After the last row.
+  // Shows the outputs that --ordered still holds. Call it after the last row.
   void finish();
 
   std::uint64_t rows() const { return rows_; }
@@ -48,7 +48,7 @@ class RowSink {
 
  private:
   void show(const client::ResultRow& row);
-  // The path of its file; empty: there is a problem().
+  // Writes the output to its file. Returns the file's path; empty: there is a problem().
   std::string write_file(const client::ResultRow& row, const std::optional<std::string>& name);
 
   const Options options_;

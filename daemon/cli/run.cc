@@ -34,17 +34,17 @@ using Kind = client::ClientError::Kind;
 // How long one RESULTS blocks. The progress on the screen is never older than this.
 constexpr std::chrono::milliseconds kRowsSlice{500};
 
-// How often is looked whether the feed is over, once the batch is.
+// How often the main thread looks whether the feed is over, once the batch is over.
 constexpr std::chrono::milliseconds kFeedLook{1};
 
-// For how long results that the daemon cannot read from its disk are asked for again.
+// For how long results that the daemon cannot read from its disk are requested again.
 constexpr std::chrono::milliseconds kStorePatience = client::BatchStream::kRestartPatience;
 
-// Jobs of --range whose paths are checked, which takes about ten seconds. Guess: more files are not
-// made so.
+// The largest --range whose paths are checked, in jobs; the check takes about ten seconds. Guess:
+// users do not write more files by one command.
 constexpr std::uint64_t kMostRangePaths = 10'000'000;
 
-// The names of inputs that are all known.
+// The names of the inputs, if all of them are known; else an empty function.
 NameOf input_names(const PayloadOptions& payloads) {
   if (payloads.range) return [&payloads](std::uint64_t index) { return range_payload(payloads, index); };
   if (payloads.arguments.empty()) return {};
@@ -53,8 +53,8 @@ NameOf input_names(const PayloadOptions& payloads) {
   };
 }
 
-// Reads the names of all inputs, and sees whether all outputs can be written before any job is
-// submitted. Names that were on standard input are then `payloads.arguments`.
+// Reads the names of all inputs, and checks before any job is submitted that all outputs can be
+// written. Names that were on standard input are then `payloads.arguments`.
 client::Expected<void> check_all_inputs(const Context& context, PayloadOptions& payloads,
                                         const PathTemplate& paths) {
   if (payloads.arguments.empty() && !payloads.range) {
@@ -190,7 +190,7 @@ class Run {
     sink_.finish();
     if (output_.error() != 0) return after_failed_output();
     if (!sink_.problem().empty()) return after_local_error(sink_.problem());
-    // A signal stops the output.
+    // A signal stops the output: take the signal, then write the rest.
     while (!output_.is_empty()) {
       if (const auto code = interruption()) return *code;
       output_.flush();
@@ -211,8 +211,8 @@ class Run {
     return summary();
   }
 
-  // That a cancelled batch takes no more input is no failure of the feed: the summary says that it
-  // was cancelled.
+  // A cancelled batch takes no more input: that is no failure of the feed, and the summary says
+  // that the batch was cancelled.
   bool has_feed_failed() {
     if (!feed_->is_over() || !feed_->error() || is_cancelled_) return false;
     if (feed_->error()->code != "CLOSED") return true;
@@ -221,13 +221,13 @@ class Run {
     return !is_cancelled_;
   }
 
-  // Whether to ask for the results again. While there is input left, the feed decides how long to
+  // Whether to request the results again. While there is input left, the feed decides how long to
   // wait for a daemon that has gone.
   bool may_be_read_later(const ClientError& error) {
     if (error.kind == Kind::kUnavailable) return !feed_->is_over();
     if (error.code != "STORE" || store_fails_for_ >= kStorePatience) return false;
     store_fails_for_ += kRowsSlice;
-    // An interruption ends it, and is seen when the results are asked for.
+    // A signal ends the sleep; read_results() takes the signal after the next request.
     (void)client_->sleep(kRowsSlice);
     return true;
   }
@@ -243,7 +243,8 @@ class Run {
         .done = sink_.rows(), .failed = sink_.failed(), .total = feed_->jobs(), .is_open = !feed_->is_over()};
   }
 
-  // The exit status if a signal came and the user, if there is one to ask, does not want to go on.
+  // The exit status if a signal came and the user, if there is a terminal to ask on, does not want
+  // to go on.
   std::optional<int> interruption() {
     const auto signal = context_.signals().take();
     if (!signal) return {};
@@ -275,8 +276,8 @@ class Run {
   }
 
   void leave() {
-    // The batch ends with what was submitted so far; a batch that was closed already answers
-    // CLOSED, which is as well.
+    // The batch ends with the jobs that were submitted so far. If it was closed already, the reply
+    // is CLOSED, which does no harm.
     (void)client_->call({"CLOSE", id_});
     say_it_is_left();
   }
@@ -355,8 +356,8 @@ class Run {
       std::fprintf(stderr, "locksley: the results stay with the daemon as batch %s\n", id_.c_str());
       return daemon::kExitJobsFailed;
     }
-    // All results were delivered, so the daemon may forget the batch, unless the user set RETAIN. A
-    // failure is not worth an error.
+    // All results were delivered, so the daemon may forget the batch, unless the user set RETAIN.
+    // If that fails, the user needs no error.
     if (!arguments_.submit.batch.retain) (void)client_->forget(id_);
     return daemon::kExitOk;
   }

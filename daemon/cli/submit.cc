@@ -18,7 +18,7 @@ namespace {
 
 using Kind = client::ClientError::Kind;
 
-// The batch has only a part of the input, which the user has not asked for.
+// Cancels a batch that has only a part of its input: the user has not asked for such a batch.
 void cancel_part(client::Client& client, const std::string& id, bool is_interrupted) {
   const auto jobs = client.cancel(id);
   if (!jobs) {
@@ -65,8 +65,8 @@ int run_submit(Context& context, SubmitArguments arguments) {
     const bool is_interrupted = fed.error().kind == Kind::kInterrupted;
     if (!jobs && feed.has_sent()) say_it_may_be_there(fed.error(), id);
     if (!jobs || fed.error().code == "EXISTS" || fed.error().code == "CLOSED") return code;
-    // A user who has named the batch can repeat the command. One who has not does not expect a
-    // batch to stay after Ctrl-C.
+    // A user who has named the batch can repeat the command. A user who has not named it does not
+    // expect a batch to stay after Ctrl-C.
     if (is_temporary(fed.error()) || (is_interrupted && !arguments.has_new_id)) {
       say_how_to_go_on(id);
     } else {

@@ -11,8 +11,8 @@
 
 namespace locksley::cli {
 
-// Says on standard error, once, that a batch waits for workers or for its handler: without a word
-// the wait would look like a job that takes long.
+// Says on standard error, once, that a batch waits for workers or for its handler: without a
+// message the wait would look like a job that takes long.
 //
 // Used by one thread. update() asks the daemon now and then, and blocks for the reply; without one
 // it says nothing.
@@ -23,8 +23,8 @@ class WaitingNotice {
               const std::function<void()>& before);
 
  private:
-  // After how long without a result the daemon is asked: first, and again. Guesses: longer than
-  // most jobs take; rarely enough to cost nothing.
+  // How long no result comes before the daemon is asked: the first time, and each further time.
+  // Guesses: longer than most jobs take; rarely enough to cost nothing.
   static constexpr std::chrono::milliseconds kFirst{1000};
   static constexpr std::chrono::milliseconds kAgain{5000};
 

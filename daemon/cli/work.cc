@@ -40,15 +40,15 @@ std::string percent_encoded(std::string_view text) {
   return result;
 }
 
-// All have the same user and TLS.
+// All addresses have the same user and TLS.
 std::string url_of(const std::vector<client::Address>& addresses) {
   const client::Address& first = addresses.front();
   const std::string user = first.user.empty() ? "" : percent_encoded(first.user) + "@";
   return (first.tls ? "rediss://" : "redis://") + user + client::text_of(addresses);
 }
 
-// A file in memory, for this user alone, that the next program of this process finds open. Its
-// name.
+// Makes a file in memory, for this user alone, that stays open in the program that replaces this
+// one. Returns its path.
 std::expected<std::string, std::string> file_of(std::string_view text) {
   const int file = ::memfd_create("locksley-work", 0);
   if (file < 0 || ::fchmod(file, S_IRUSR | S_IWUSR) != 0 ||
@@ -73,7 +73,8 @@ nlohmann::json configuration(const std::vector<client::Address>& addresses, cons
           {"store", {{"path", ""}}}};
 }
 
-// Beside this program, else where programs are looked for.
+// The path of locksleyd beside this program, if it is there; else its name, to be looked up in
+// PATH.
 std::string daemon_program() {
   std::error_code error;
   const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "locksleyd";

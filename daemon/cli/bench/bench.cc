@@ -77,7 +77,8 @@ Expected<std::vector<Value>> on_each_connection(const Context& context, unsigned
   return values;
 }
 
-// A closed loop: one job is sent when the last one's output has come.
+// A closed loop: the next job is sent once the output of the last one has arrived. Returns the time
+// of each job, in nanoseconds.
 Expected<std::vector<std::uint64_t>> latencies(const BenchPlan& plan, std::uint64_t jobs,
                                                Connection& connection) {
   proto::OutputBuffer out;
@@ -137,8 +138,8 @@ int bench_latency(Context& context, const BenchPlan& plan) {
   return daemon::kExitOk;
 }
 
-// After Ctrl-C or an error: cancels the batches, and forgets those that end soon. What the daemon
-// does not do is left to its retention.
+// After Ctrl-C or an error: cancels the batches, and forgets those that end within two seconds. The
+// others are left to the daemon's retention.
 void withdraw(const Context& context, const std::vector<std::string>& ids) {
   constexpr std::chrono::seconds kPatience{2};
   auto client = context.connect(/*interrupt_fd=*/-1, std::chrono::milliseconds(0));
@@ -172,7 +173,8 @@ int bench_throughput(Context& context, const BenchPlan& plan) {
   const double seconds = std::chrono::duration<double>(sum.last_received - sum.first_sent).count();
   const double rate = static_cast<double>(sum.jobs) / seconds;
   const double cpu = own_cpu_seconds() - cpu_before;
-  // What echo gives back is known; of other handlers only that each job was ok.
+  // The outputs of echo are known, so their total length is checked; of other handlers, only that
+  // each job was ok.
   const bool is_right =
       sum.ok == sum.jobs && (plan.handler() != "echo" || sum.output_bytes == sum.jobs * plan.payload_bytes());
   if (context.json()) {

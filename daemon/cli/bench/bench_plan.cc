@@ -5,11 +5,12 @@
 namespace locksley::cli {
 namespace {
 
-// The daemon's max_command is 1 GiB; this leaves room for it to be configured lower, and for the
-// head.
+// By default the daemon's max_command is 1 GiB; half of it leaves room for a lower setting, and for
+// the command's head.
 constexpr std::uint64_t kMaxBatchBytes = std::uint64_t{1} << 29;
 
-// `bytes` bytes that differ from job to job: its index in decimal, zeros in front, cut on the left.
+// A payload of `bytes` bytes that differs from job to job: the index in decimal, with zeros in
+// front, or cut on the left.
 std::string numbered_payload(std::uint64_t index, std::size_t bytes) {
   const std::string digits = std::to_string(index);
   if (digits.size() >= bytes) return digits.substr(digits.size() - bytes);
@@ -23,7 +24,7 @@ client::Expected<BenchPlan> BenchPlan::make(const BenchArguments& arguments) {
   plan.handler_ = arguments.handler;
   plan.jobs_ = arguments.jobs.value_or(arguments.latency ? kLatencyJobs : kThroughputJobs);
   plan.batch_ = arguments.latency ? 1 : std::min(arguments.batch, plan.jobs_);
-  // A connection without a batch would only stand by.
+  // A connection without a batch would be idle.
   plan.connections_ = static_cast<unsigned>(std::min<std::uint64_t>(arguments.connections, plan.batches()));
   plan.payload_bytes_ = arguments.text ? arguments.text->size() : arguments.payload_bytes;
   plan.payload_ = arguments.text.value_or(numbered_payload(0, plan.payload_bytes_));

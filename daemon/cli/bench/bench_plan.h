@@ -27,14 +27,14 @@ class BenchPlan {
   std::uint64_t payload_bytes() const { return payload_bytes_; }
 
   std::uint64_t batches() const { return (jobs_ + batch_ - 1) / batch_; }
-  // Of batch `number`; the last one may be smaller.
+  // The number of jobs of batch `number`; the last batch may be smaller.
   std::uint64_t jobs_of(std::uint64_t number) const;
   // The encoded payloads of a batch of `jobs` jobs: the start of the largest batch's, as all have
   // the same length.
   std::string_view payloads(std::uint64_t jobs) const;
   // One connection's part of the single jobs of --latency.
   std::uint64_t jobs_of_connection(unsigned connection) const;
-  // One payload as it is.
+  // The payload of job 0, not encoded.
   std::string_view payload() const { return payload_; }
 
  private:
@@ -48,7 +48,7 @@ class BenchPlan {
   std::string payloads_;
 };
 
-// The results of a batch, to be compared with its payloads.
+// Counts over the results of a batch, to be compared with its payloads.
 struct RowCheck {
   std::uint64_t rows = 0;
   std::uint64_t ok = 0;
@@ -61,7 +61,8 @@ struct RowCheck {
     output_bytes += output.size();
     index_sum += index;
   }
-  // Every index of a batch of `jobs` jobs once (by number and sum).
+  // Whether each index of a batch of `jobs` jobs came once, as far as their number and their sum
+  // tell.
   bool is_complete(std::uint64_t jobs) const;
 };
 

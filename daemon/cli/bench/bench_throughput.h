@@ -13,7 +13,7 @@
 
 namespace locksley::cli {
 
-// What one connection did.
+// The counts of one connection.
 struct ThroughputCount {
   std::uint64_t jobs = 0;
   std::uint64_t ok = 0;
@@ -22,29 +22,30 @@ struct ThroughputCount {
   client::Deadline last_received{};
 };
 
-// One connection of `bench`: takes every n-th batch of the plan, and keeps several on their way at
-// once, so that the daemon parses one while it runs another and writes the results of a third. All
-// on one connection, pipelined:
+// One connection of `bench`: takes every n-th batch of the plan, for n connections, and keeps
+// several batches on their way at once, so that the daemon parses one while it runs another and
+// writes the results of a third. All on one connection, pipelined:
 //
 //   SUBMIT 0   SUBMIT 1   SUBMIT 2 ..  WAIT 0  RESULTS 0   SUBMIT 3   WAIT 1  RESULTS 1   FORGET 0  ..
 //
-// Used by one thread. run() blocks until all is received; it fails as Connection does, and with
-// kRefused or kProtocol if a batch is refused or does not come back whole.
+// Used by one thread. run() blocks until all results are received; it fails as Connection does, and
+// with kRefused or kProtocol if a batch is refused or its results are not complete.
 class ThroughputConnection {
  public:
   ThroughputConnection(const BenchPlan& plan, unsigned number, client::Connection& connection)
       : plan_(plan), connection_(connection), next_batch_(number) {}
 
   client::Expected<ThroughputCount> run();
-  // After run() has failed: the batches that it has submitted, or begun to, and not forgotten.
+  // After run() has failed: the ids of the batches that it has submitted, or begun to submit, and
+  // not forgotten.
   std::vector<std::string> left_ids() const;
 
  private:
-  // Batches submitted and not yet read back: enough for the daemon never to wait for us, few enough
-  // for its queues. Guess.
+  // Batches submitted and not yet read back: enough for the daemon never to wait for this client,
+  // few enough for its queues. Guess.
   static constexpr std::size_t kBatchesUnderway = 4;
-  // Of them, those whose results are already asked for, so that the next are sent without a round
-  // trip between.
+  // Of them, the batches whose results are already requested, so that the daemon sends the next
+  // results without a round trip in between.
   static constexpr std::size_t kBatchesAsked = 2;
   static constexpr std::size_t kReadBytes = std::size_t{1} << 20;
 
@@ -72,7 +73,7 @@ class ThroughputConnection {
   const BenchPlan& plan_;
   client::Connection& connection_;
   std::uint64_t next_batch_;
-  std::list<Batch> underway_;  // oldest first; a list, as replies that are expected refer to its elements
+  std::list<Batch> underway_;  // oldest first; a list, because expected_ points to its elements
   std::deque<std::string> forgets_;
   std::deque<Expected> expected_;
   proto::ResultsReply page_;

@@ -6,8 +6,8 @@
 
 namespace locksley::cli {
 
-// The quantile of sorted values by nearest rank: the smallest that at least `fraction` of them do
-// not exceed; 0 of none.
+// The quantile of sorted values by nearest rank: the smallest value that at least the share
+// `fraction` of them do not exceed; 0 if there are no values.
 std::uint64_t quantile(const std::vector<std::uint64_t>& sorted, double fraction);
 
 struct LatencySummary {

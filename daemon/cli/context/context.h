@@ -25,8 +25,8 @@ class Context {
   // A new connection. `interrupt_fd` is the descriptor of the signals unless the caller gives
   // another.
   client::Expected<client::Client> connect() const { return connect(signals_->fd()); }
-  // `patience`: for how long it tries to connect again when the daemon has gone. `on_outage`: see
-  // ClientOptions.
+  // `patience`: for how long the client tries to connect again when the daemon has gone.
+  // `on_outage`: see ClientOptions.
   client::Expected<client::Client> connect(
       int interrupt_fd, std::chrono::milliseconds patience = client::ClientOptions().patience,
       std::function<void(const client::ClientError&)> on_outage = {}) const;
@@ -34,7 +34,8 @@ class Context {
   // restart with a large store, by a service manager that pauses in between.
   static constexpr std::chrono::seconds kFeedPatience{60};
 
-  // Prints the error, and returns its exit status.
+  // Prints the error, and returns its exit status. An interruption prints nothing: its exit status
+  // is 128 + the signal.
   int fail(const client::ClientError& error) const;
 
   bool json() const { return global_.json; }
@@ -47,12 +48,13 @@ class Context {
   Signals* signals_;
 };
 
-// The daemon's address, or those of several, by the rules of `locksley --help`; `environment` is
-// getenv, or a test's.
+// The address of the daemon, or the addresses of several daemons, by the rules of `locksley
+// --help`; `environment` is getenv, or a test's function. Fails with kAddress, and with kInput if
+// the password file cannot be read.
 using Environment = const char* (*)(const char* name);
 client::Expected<std::vector<client::Address>> choose_addresses(
     const GlobalOptions& global, Environment environment, std::uint16_t default_port = client::kDefaultPort);
-inline constexpr std::uint16_t kWorkersPort = 7771;  // of remote workers
+inline constexpr std::uint16_t kWorkersPort = 7771;  // the default port for remote workers
 
 int exit_code_of(const client::ClientError& error);
 
@@ -60,7 +62,7 @@ int exit_code_of(const client::ClientError& error);
 bool is_temporary(const client::ClientError& error);
 // Whether the command may have reached the daemon, and may have been executed.
 bool is_outcome_unknown(const client::ClientError& error);
-// Says on standard error that a batch is cancelled, and so many of its jobs have not run.
+// Says on standard error that a batch is cancelled, and that `jobs` of its jobs will not run.
 void say_it_is_cancelled(const std::string& id, std::uint64_t jobs);
 // Says on standard error, after a CANCEL without a reply, that the batch may be cancelled.
 void say_it_may_be_cancelled(const std::string& id);

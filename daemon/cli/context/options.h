@@ -20,7 +20,7 @@ namespace locksley::cli {
 struct GlobalOptions {
   std::string server = {};   // HOST:PORT, or several with commas between them
   std::string url = {};      // redis://user@host:port, rediss:// with TLS
-  std::string ca_file = {};  // of TLS, as are the two below
+  std::string ca_file = {};  // for TLS, as are the two members below
   std::string certificate = {};
   std::string key = {};
   std::string password_file = {};  // its first line is the password
@@ -40,7 +40,7 @@ struct PayloadOptions {
 
 struct SubmitArguments {
   std::string handler = {};
-  // The id is a new random one, so there is no batch of it.
+  // The id is a new random one, so the daemon has no batch of this id.
   bool has_new_id = false;
   proto::BatchOptions batch = {};
   PayloadOptions payloads = {};
@@ -77,7 +77,7 @@ struct ResultsArguments {
   std::string id = {};
   std::vector<std::string> inputs = {};  // with `files`; empty: the records of standard input
   bool files = false;
-  bool nul_separated = false;  // what is read and what is printed
+  bool nul_separated = false;  // inputs that are read, and outputs
   bool follow = false;
   bool ordered = false;
   bool failed = false;

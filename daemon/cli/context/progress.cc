@@ -24,7 +24,7 @@ void RateMeter::update(std::uint64_t done, Time now) {
 }
 
 std::string progress_line(const ProgressCounts& counts, double jobs_per_second, std::size_t width) {
-  // The numbers may come in any order, but no more jobs can be done than there are.
+  // The two numbers may be updated in any order, but no more jobs can be done than there are.
   const std::uint64_t total = std::max(counts.total, counts.done);
   std::string figures = with_commas(counts.done) + "/" + with_commas(total) + (counts.is_open ? "+" : "");
   const double fraction = total == 0 ? 1.0 : static_cast<double>(counts.done) / static_cast<double>(total);

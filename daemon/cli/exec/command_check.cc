@@ -18,7 +18,8 @@ constexpr std::size_t kLongestShown = 200;
 
 std::string shown(std::string_view text) { return shortened(printable(std::string(text)), kLongestShown); }
 
-// The replacement string of GNU parallel alone that `text` begins with; empty: there is none.
+// The replacement string at the beginning of `text` that only GNU parallel has; empty: there is
+// none.
 std::string_view missing_replacement(std::string_view text) {
   if (text.starts_with("{%}")) return text.substr(0, 3);
   const bool is_from_the_end = text.starts_with("{-");
@@ -30,7 +31,7 @@ std::string_view missing_replacement(std::string_view text) {
     const std::size_t end = text.find("=}", after + 1);
     return end == std::string_view::npos ? std::string_view() : text.substr(0, end + 2);
   }
-  // As {2.} without the minus.
+  // {-2.} is read as {2.}, without the minus.
   Replacement counted;
   const std::string positive = "{" + std::string(text.substr(std::min(begin, text.size())));
   const std::size_t length = is_from_the_end ? read_replacement(positive, counted) : 0;
@@ -49,8 +50,9 @@ std::string problem_with_replacements(std::string_view word) {
   return {};
 }
 
-// The same script with "$1", "$2" … for its replacement strings, and the words that follow it.
-// Within quotes that is not possible: then an example.
+// The command with the same script, in which "$1", "$2" … stand for the replacement strings, and
+// with these strings as words after the script. For a script with quotes that is not possible: the
+// result is then an example.
 std::string with_arguments(std::string_view shell, std::string_view script) {
   if (script.find_first_of("'\"\\`") != std::string_view::npos)
     return std::string(shell) + " -c 'sort \"$1\" | uniq' _ {}";

@@ -17,10 +17,11 @@ inline constexpr std::string_view kNeedsShell =
 // - it has a replacement string that only GNU parallel has, such as {%}: it would be taken as text;
 // - its program is the name of no file, but a line for a shell;
 // - the script after -c of a shell has a replacement string: an argument, such as the name of a
-//   file, would be executed as a part of the script. A script that is only {} is an argument that
-//   is meant to be one.
+//   file, would be executed as a part of the script. A script that is only {} is allowed: there the
+//   argument is meant as a script.
 //
-// `directory`: the folder in which the commands run. Looks at the file system; plain otherwise.
+// `directory`: the folder in which the commands run. Any thread; blocks only to look for the
+// program in the file system.
 std::string problem_with_exec_command(std::span<const std::string> words, std::string_view directory);
 
 }  // namespace locksley::cli

@@ -21,8 +21,8 @@ namespace locksley::cli {
 //   {.}  without extension        {/.}  without either              {#}   the number of the job, from 1
 //   {2} {2.} {2/} {2//} {2/.}     the same of the second argument alone; empty if there is none
 //
-// What an argument contains is never looked at: no replacement string, quote or shell character in
-// it has a meaning. A plain value; nothing blocks or fails.
+// The content of an argument is never interpreted: no replacement string, quote or shell character
+// in it has a meaning. A plain value; nothing blocks or fails.
 class CommandTemplate {
  public:
   explicit CommandTemplate(std::span<const std::string> words);

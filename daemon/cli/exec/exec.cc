@@ -31,13 +31,13 @@ using Kind = client::ClientError::Kind;
 
 namespace {
 
-// How long one RESULTS blocks: so old is the progress on the screen at most.
+// How long one RESULTS blocks. The progress on the screen is never older than this.
 constexpr std::chrono::milliseconds kExecSlice{500};
-// How often the feed, or the jobs that still run, are looked at while nothing else happens.
+// How often the main thread looks at the feed while it waits for it.
 constexpr std::chrono::milliseconds kExecLook{20};
-// For how long results that the daemon cannot read from its disk are asked for again.
+// For how long results that the daemon cannot read from its disk are requested again.
 constexpr std::chrono::milliseconds kExecStorePatience = client::BatchStream::kRestartPatience;
-// More rows than these are not held. Guess: some results ahead of a slow reader.
+// The most rows that are held. Guess: some results ahead of a slow reader.
 constexpr std::uint64_t kMostHeld = 10'000;
 
 // One `locksley exec`: the steps in the order in which they happen.
@@ -98,7 +98,7 @@ class ExecRun {
                  printable(error.message).c_str(), static_cast<long long>(Context::kFeedPatience.count()));
   }
 
-  // The daemon's handler must be that of `exec: true`.
+  // Fails unless the daemon has the handler `exec`. Warns if --jobs exceeds the slots of its lane.
   Expected<void> check_handler() {
     const auto handlers = client_->handlers();
     if (!handlers) return std::unexpected(handlers.error());
@@ -185,7 +185,8 @@ class ExecRun {
     return finish();
   }
 
-  // What may have happened meanwhile. The exit status, if that is the end.
+  // Handles what may have happened meanwhile: a failure, a signal, --halt. Returns the exit status
+  // if the run ends.
   std::optional<int> after_page(const Expected<void>& read) {
     if (const auto code = output_failure()) return code;
     progress_.update({.done = results_.ended() + results_.cancelled(),
@@ -225,7 +226,7 @@ class ExecRun {
   }
 
   bool may_be_read_later(const ClientError& error) {
-    if (error.kind == Kind::kInterrupted) return true;  // the signal is looked at
+    if (error.kind == Kind::kInterrupted) return true;  // interruption() takes the signal
     if (error.kind == Kind::kUnavailable) return !feed_->is_over();
     if (error.code != "STORE" || store_fails_for_ >= kExecStorePatience) return false;
     store_fails_for_ += kExecSlice;
@@ -235,8 +236,8 @@ class ExecRun {
 
   // ---- An early end ----
 
-  // The first signal cancels the batch, and what its jobs that run still say is read. A second one
-  // ends this program.
+  // The first signal cancels the batch; the results of its running jobs are still read. A second
+  // signal ends this program.
   std::optional<int> interruption() {
     const auto signal = context_.signals().take();
     if (!signal) return std::nullopt;
@@ -248,7 +249,7 @@ class ExecRun {
     return std::nullopt;
   }
 
-  // --halt is reached.
+  // Ends the batch, because --halt is reached.
   void halt() {
     if (is_ending_) return;
     if (plan_.halt().when() == Halt::When::kNow) {
@@ -270,8 +271,8 @@ class ExecRun {
   void end_batch() {
     is_ending_ = true;
     feed_->stop();
-    // On a connection of its own: a second signal ends the other one's commands, and must not end
-    // this one.
+    // On a connection of its own: a second signal interrupts the commands on the other connection,
+    // and must not interrupt this CANCEL.
     auto client = context_.connect(-1, std::chrono::milliseconds(0));
     const auto jobs = client ? client->cancel(id()) : std::unexpected(client.error());
     if (jobs || jobs.error().code == "NOBATCH") return;
@@ -374,7 +375,7 @@ class ExecRun {
   std::optional<int> signal_;
   bool is_ending_ = false;   // the batch was cancelled by this program
   bool is_halting_ = false;  // for --halt soon, the feed was stopped by this program
-  bool is_paused_ = false;   // and so was the batch
+  bool is_paused_ = false;   // and the batch was paused
   std::chrono::milliseconds store_fails_for_{0};
   std::optional<FeedThread> feed_;  // uses the names and the plan
 };

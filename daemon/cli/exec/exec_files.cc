@@ -13,7 +13,7 @@ using Kind = client::ClientError::Kind;
 
 namespace {
 
-// The most that a file system takes is 255.
+// In bytes. File systems take names of at most 255 bytes.
 constexpr std::size_t kLongestName = 240;
 
 }  // namespace

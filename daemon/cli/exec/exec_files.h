@@ -12,9 +12,10 @@ namespace locksley::cli {
 
 // The files of `--results` of `locksley exec`, as GNU parallel writes them. In a folder:
 // DIR/1/ARGUMENT/stdout, stderr and seq, with /2/ARGUMENT in between for a second argument, and so
-// on. By a path with replacement strings: that path for the output, and with .err and .seq behind
-// it. An argument in the name of a folder has ++ for +, +z for /, +b for \, +t for a tab, +d for a
-// name of dots alone, and the job's number in its place if it would be too long or empty.
+// on. With a path with replacement strings: that path for the output, the same path with .err for
+// standard error, and with .seq for the job's number. An argument in the name of a folder has ++
+// for +, +z for /, +b for \, +t for a tab, +d for each dot of `.` and `..`, and the job's number in
+// its place if it would be too long or empty.
 //
 // Used by one thread. Blocks for the file system; fails with kLocal, and the path.
 class ExecFiles {

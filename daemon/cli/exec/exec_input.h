@@ -20,7 +20,7 @@ namespace locksley::cli {
 struct ExecWords {
   // One list of arguments. A list after `:::+` goes along with the list before it, up to the end of
   // the shorter one; one after `:::` is combined with all before it, so that there is a job for
-  // each combination, the last list the fastest.
+  // each combination; the arguments of the last list change fastest.
   struct List {
     bool goes_along = false;
     std::vector<std::string> arguments = {};
@@ -46,7 +46,7 @@ class ExecInput {
     bool skips_empty = false;  // records
   };
 
-  // Borrows both.
+  // Borrows the lists and the descriptors.
   ExecInput(std::span<const ExecWords::List> lists, const Options& options, int input_fd, int stop_fd);
 
   client::Expected<Outcome> next(ExecJob& job, std::chrono::milliseconds patience);

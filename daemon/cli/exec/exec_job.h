@@ -14,7 +14,7 @@ struct ExecJob {
   std::uint64_t number = 0;
   std::vector<std::string> arguments = {};
 
-  // One text, and back: a thread hands the jobs to another one so (PassingNames).
+  // The job as one text, and back: one thread hands the text to another (PassingNames).
   std::string text() const;
   static ExecJob of(std::string_view text);
 

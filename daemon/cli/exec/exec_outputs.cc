@@ -12,7 +12,7 @@
 namespace locksley::cli {
 namespace {
 
-// As of `run --ordered`. Guess: little for a small machine.
+// The same as for `run --ordered`. Guess: little for a small machine.
 constexpr std::size_t kKeptMemoryBytes = std::size_t{64} << 20;
 
 std::string tagged(std::string_view text, const std::string& tag) {

@@ -17,14 +17,14 @@ namespace locksley::cli {
 
 // Shows what the programs of `locksley exec` wrote: the standard output of each job whole, to
 // standard output, and its standard error to standard error; as the jobs end, or in the order of
-// the input; each line after the job's arguments, if so asked; as lines of JSON; or to files.
+// the input; each line after the job's arguments, with --tag; as lines of JSON; or to files.
 //
 // Used by one thread. Blocks like Output, and for files. After the first failure nothing more is
 // shown.
 class ExecOutputs {
  public:
-  // Takes the line for the joblog of a job that was shown. With Output, its last bytes may still be
-  // in the buffer.
+  // Takes the joblog's line of a job that was shown. The last bytes of its output may still be in
+  // the buffer of Output.
   using OnShown = std::function<void(std::string_view log_line)>;
 
   struct Options {
@@ -42,9 +42,9 @@ class ExecOutputs {
   // of `on_shown`.
   void add(std::uint64_t index, const ExecJob& job, const ExecEnd& end, std::string_view errors,
            std::string_view log_line);
-  // A job that has nothing to show: those after it need not wait.
+  // Passes over a job that has nothing to show, so that the jobs after it need not wait for it.
   void skip(std::uint64_t index);
-  // After the last job.
+  // Shows the outputs that are still held. Call it after the last job.
   void finish();
 
   // Why a file could not be written, or a held output is lost; empty: no failure.

@@ -155,7 +155,7 @@ Expected<void> ExecPlan::go_on(const Joblog& joblog, const ExecNote& note, clien
   } else {
     logged_failed_ = joblog.logged_after(note.rows, true);
   }
-  // Its jobs were chosen when it began; the options of this call do not change them.
+  // The batch's jobs were chosen when it began; the options of this call do not change them.
   resume_ = note.resume;
   return {};
 }
@@ -166,7 +166,8 @@ Expected<void> ExecPlan::find_batch(const ExecArguments& arguments, Joblog& jobl
   if (!note || (!is_new && note->rows > joblog.rows())) return {};
   const auto status = client.status(note->batch);
   if (!status && status.error().code != "NOBATCH") return std::unexpected(status.error());
-  // The jobs of a cancelled one are missing in the joblog, and run in a new batch.
+  // The jobs of a cancelled batch that did not run are missing in the joblog, and run in a new
+  // batch.
   if (!status || status->state == "cancelled") return {};
   const bool retries = note->resume == ExecResume::kRetry;
   if (is_new && status->is_over()) return {};

@@ -19,10 +19,10 @@
 namespace locksley::cli {
 
 // What one `locksley exec` is to do: its command, where its jobs come from, which of them are left
-// out, and the batch that they go to. Made in three steps by one thread; then constant, so that the
-// feed's thread may read it.
+// out, and the batch that they go to. Made by one thread in two steps, make() and begin(). Then
+// only halt() changes, which that thread uses alone, so the feed's thread may call payloads().
 //
-// make() fails for words that contradict each other, with a sentence for the user; begin() as
+// make() fails for words that contradict each other, with a sentence for the user; begin() fails as
 // Joblog and Client do.
 class ExecPlan {
  public:
@@ -51,8 +51,9 @@ class ExecPlan {
   // cli::print().
   client::Expected<int> print(int stop_fd) const;
   std::string command_line(const ExecJob& job) const;
-  // The joblog of the run before has this result of a job already: it is neither shown nor logged
-  // again. One that is ok is not that of a row with a failure: the job has run again since.
+  // Whether the joblog already has this result from an earlier run, so that it is neither shown nor
+  // logged again. If the joblog has a failure of the job, a result that is ok is a new one: the job
+  // has run again since.
   bool is_logged(std::uint64_t number, bool is_ok) const;
 
  private:
@@ -63,7 +64,8 @@ class ExecPlan {
   // Continues the batch that the joblog's note has.
   client::Expected<void> go_on(const Joblog& joblog, const ExecNote& note, client::Client& client);
   client::Expected<void> find_batch(const ExecArguments& arguments, Joblog& joblog, client::Client& client);
-  // By the first rows of the joblog: the jobs that are left out, or that are all.
+  // By the first `rows` rows of the joblog, chooses the jobs that are left out; with
+  // --retry-failed, the jobs that run.
   client::Expected<void> choose_jobs(const Joblog& joblog, std::size_t rows);
   client::Expected<void> read_failed(const Joblog& joblog, std::size_t rows);
   Source source(int stop_fd) const;

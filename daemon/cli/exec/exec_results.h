@@ -21,10 +21,10 @@
 
 namespace locksley::cli {
 
-// The results of `locksley exec` on their way: held as rows until their jobs are known and the
-// daemon has said the rest about them; then shown, counted, and written to the joblog. A job is in
-// the joblog only after the whole of its output has left this program, so after kill -9 one may be
-// shown twice, and none is missing.
+// The results of `locksley exec` on their way: held as rows until the feed has read their jobs and
+// the daemon has sent their facts (job_facts.h); then shown, counted, and written to the joblog. A
+// job is in the joblog only after the whole of its output has left this program, so after kill -9 a
+// job may be shown twice, but none is missing.
 //
 // Used by one thread. Borrows all. show() blocks like Client, Output and files; flush() like Output
 // and Joblog.
@@ -43,7 +43,7 @@ class ExecResults {
   void add(const client::ResultRow& row) {
     rows_.push_back({row.index, std::string(row.status), std::string(row.output), {}});
   }
-  // So many rows are held.
+  // The number of rows that are held.
   std::size_t held() const { return rows_.size(); }
   std::uint64_t first_held() const { return rows_.front().index; }
 
@@ -52,9 +52,9 @@ class ExecResults {
   client::Expected<std::size_t> show(client::Client& client, std::optional<std::uint64_t> total);
   // Leaves out the results whose jobs are not known, because the input ended before them.
   void leave_out_unknown();
-  // So many of jobs that ran.
+  // The number of results that were left out, without those of cancelled jobs.
   std::uint64_t left_out() const { return left_out_; }
-  // After the last one: shows what waited for jobs before it.
+  // Call it after the last result: shows the outputs that waited for jobs before them.
   void finish() { outputs_.finish(); }
   // Writes the output that is still in a buffer; then, unless that failed or was interrupted, the
   // joblog.
@@ -63,10 +63,10 @@ class ExecResults {
   std::uint64_t ended() const { return ended_; }    // of jobs that ran
   std::uint64_t failed() const { return failed_; }  // of them
   std::uint64_t cancelled() const { return cancelled_; }
-  // Whether --halt is reached; `status`: of the job that was counted last. A share of all jobs may
-  // be reached only once their number is known.
+  // Notes whether --halt is reached. `status`: the exit status of the job that was counted last. A
+  // share of all jobs can be reached only once their number is known.
   void look_at_halt(int status, std::optional<std::uint64_t> total);
-  // The exit status that it then has; none: it is not reached.
+  // The exit status of the run, if --halt is reached; none: it is not.
   std::optional<int> halt_status() const { return halt_status_; }
   // Why a file could not be written; empty: no failure.
   const std::string& problem() const { return problem_.empty() ? outputs_.problem() : problem_; }
@@ -82,7 +82,7 @@ class ExecResults {
   // Whether the feed has come to the row's job.
   bool is_known(Row& row);
   void show(const Row& row, const JobFacts& facts, std::optional<std::uint64_t> total);
-  // Empty: no joblog is kept.
+  // The joblog's line for the job; empty: no joblog is kept.
   std::string log_line(const ExecJob& job, const ExecEnd& end, const JobFacts& facts) const;
 
   ExecPlan& plan_;

@@ -26,7 +26,7 @@ namespace {
 constexpr std::string_view kHeader =
     "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n";
 constexpr std::size_t kColumns = 9;
-// Of the note, by ExecResume.
+// The words of the note, indexed by ExecResume.
 constexpr std::array<std::string_view, 4> kResumeWords{"all", "resume", "resume-failed", "retry-failed"};
 
 template <class T>

@@ -17,11 +17,11 @@ enum class ExecResume : std::uint8_t {
   kNo,      // everything; the joblog begins anew
   kRest,    // jobs that are not in the joblog
   kFailed,  // jobs that are not in it, and those that failed
-  kRetry,   // what failed, as the joblog has it; there is no input
+  kRetry,   // the failed jobs, with the commands in the joblog; there is no input
 };
 
-// The batch that a run has begun, beside its joblog: so a run that was killed finds its batch
-// again.
+// The note beside a joblog about the batch that a run has begun. By it a later run finds the batch
+// of a run that was killed.
 struct ExecNote {
   std::string batch;
   std::size_t rows = 0;  // of the joblog, when the batch was begun: by them its jobs were chosen
@@ -31,7 +31,7 @@ struct ExecNote {
 // A joblog in the format of GNU parallel: a line for each job that has ended, in the order of their
 // ends, appended at once; and the note of the batch, in a file beside it, FILE.batch.
 //
-// What is not a regular file, such as /dev/null or a pipe, only takes the lines: it has no note,
+// A file that is not regular, such as /dev/null or a pipe, only takes the lines: it has no note,
 // and no run can be resumed from it.
 //
 // Used by one thread. No two programs have one joblog open at a time. Blocks for the file system.
@@ -41,7 +41,7 @@ class Joblog {
  public:
   struct Row {
     std::uint64_t number = 0;
-    std::int64_t started_ms = 0;  // since 1970
+    std::int64_t started_ms = 0;  // since 1970, UTC
     std::uint64_t runtime_us = 0;
     std::uint64_t received = 0;  // bytes of output
     int exit_value = 0;
@@ -63,20 +63,21 @@ class Joblog {
   // Empties the file, and removes the note.
   client::Expected<void> begin_anew();
 
-  // ---- What it had when it was opened ----
+  // ---- The rows that it had when it was opened ----
 
   std::size_t rows() const { return rows_.size(); }
-  // The jobs that are done by its first rows, sorted.
+  // The jobs that are done according to the first `rows` rows, sorted; with kRest also those that
+  // failed.
   std::vector<std::uint64_t> done(std::size_t rows, ExecResume resume) const;
-  // The jobs of the rows after the first ones, sorted: those whose last row is of a failure, or the
-  // others.
+  // The jobs of the rows after the first `rows` rows, sorted: with `has_failed` those whose last
+  // row is a failure, else the others.
   std::vector<std::uint64_t> logged_after(std::size_t rows, bool has_failed) const;
-  // The jobs that failed by its first rows, with their commands, by number.
+  // The jobs that failed according to the first `rows` rows, with their commands, by number.
   std::vector<std::pair<std::uint64_t, std::string>> failed(std::size_t rows) const;
 
   // ---- This run ----
 
-  // A row as the file has it.
+  // The row as a line of the file.
   static std::string line_of(const Row& row);
   // Holds the line until flush().
   void add(std::string_view line) { unwritten_ += line; }

@@ -10,8 +10,8 @@
 
 namespace locksley::cli {
 
-// A command on one line, as a person would type it in bash: the words are quoted where they need
-// it, and control characters are $'…'. Plain functions; nothing blocks.
+// A command on one line, as a person would type it in bash: a word is quoted where it needs quotes,
+// as $'…' if it has control characters. Plain functions; nothing blocks.
 std::string quoted_command(std::span<const std::string> words);
 
 // The opposite, for the lines of a joblog. Fails with kInput for a line that only a shell could

@@ -23,7 +23,8 @@ namespace {
 // jobs start at once. Guess: shorter than a person notices.
 constexpr std::chrono::milliseconds kPause{100};
 
-// A stream waits without a limit for room in the daemon's queues: that is its back-pressure.
+// A stream waits for room in the daemon's queues, in practice without a limit: that is its
+// back-pressure.
 constexpr std::chrono::milliseconds kFullPatience = std::chrono::hours(24 * 365);
 
 }  // namespace
@@ -40,7 +41,8 @@ Feed::Feed(client::Client& client, const SubmitArguments& arguments, int input_f
 Expected<void> Feed::look_whether_it_is_there() {
   if (arguments_.has_new_id) return {};
   const auto status = client_.status(name_);
-  // Whatever the daemon refuses, SUBMIT is refused, too, or says more about it.
+  // A refusal is no failure here: there is no such batch, or the user may not ask for STATUS. If
+  // SUBMIT is refused as well, its error says more.
   if (!status && status.error().kind != client::ClientError::Kind::kRefused)
     return std::unexpected(status.error());
   if (status) owner_before_ = status->tenant;
@@ -52,7 +54,7 @@ Expected<void> Feed::accepted() {
   if (!name) return std::unexpected(std::move(name.error()));
   name_ = *std::move(name);
   if (!owner_before_) return {};
-  // An admin may have found a batch of this id of another user.
+  // For an admin, look_whether_it_is_there() may have found another user's batch of this id.
   const auto status = client_.status(name_);
   was_there_ = status && status->tenant == *owner_before_;
   return {};
@@ -100,7 +102,7 @@ Expected<void> Feed::run() {
       const std::vector<std::string_view> views(chunk.begin(), chunk.end());
       has_sent_ = true;
       const auto id = client_.submit(arguments_.handler, arguments_.batch, views);
-      // Perhaps a stream that this input had begun.
+      // Perhaps this input has begun the batch as a stream: then stream() continues it.
       if (!id && id.error().code == "EXISTS") {
         exists = id.error();
         break;
@@ -146,7 +148,7 @@ Expected<void> Feed::stream(const std::vector<std::string>& first_chunk,
   if (!stream) return std::unexpected(std::move(stream.error()));
   name_ = stream->id();
   auto sent = send_all(*stream, first_chunk);
-  // It is no stream of this input, so SUBMIT has said what differs.
+  // The batch is no stream of this input: the error of SUBMIT says what differs.
   if (!sent && exists && sent.error().code == "EXISTS" && stream->acknowledged() == 0)
     return std::unexpected(*exists);
   if (!sent && stream->pending() != 0) return refused(std::move(sent.error()), stream->longest_pending());
@@ -154,7 +156,7 @@ Expected<void> Feed::stream(const std::vector<std::string>& first_chunk,
 }
 
 std::unexpected<client::ClientError> Feed::refused(client::ClientError error, std::uint64_t longest) {
-  // Not of a batch that has too many jobs.
+  // TOOBIG may also mean that the batch has too many jobs: then no payload is too long.
   if (error.code == "TOOBIG" && error.message.contains("bytes of a payload")) {
     too_long_ = longest;
     if (!payloads_) error.message = "job " + std::to_string(longest) + ": " + error.message;
@@ -166,7 +168,7 @@ Expected<void> Feed::send_all(BatchStream& stream, const std::vector<std::string
   if (stream.resumed_at() == 0) events_.on_jobs(0);
   for (const std::string& job : first_chunk) {
     if (auto added = stream.add(job); !added) return added;
-    // Not before the first job: only then it is known whether the batch is a stream to go on with.
+    // Only after the first job is it known whether the batch is a stream that can be continued.
     if (stream.resumed_at() != 0 && &job == &first_chunk.front()) on_resumed(stream.resumed_at());
   }
   if (auto sent = stream.flush(); !sent) return sent;

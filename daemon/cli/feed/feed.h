@@ -1,5 +1,5 @@
 // Sends the payloads of a command line to the daemon as one batch: on the caller's thread (Feed),
-// or beside it (FeedThread).
+// or on a thread of its own (FeedThread).
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,8 @@
 
 namespace locksley::cli {
 
-// Where the payloads come from, if not from the command line; as PayloadSource::next().
+// Gives the next payload like PayloadSource::next(), if the payloads do not come from the command
+// line.
 using Payloads = std::function<client::Expected<PayloadSource::Outcome>(std::string& payload,
                                                                         std::chrono::milliseconds patience)>;
 
@@ -29,10 +30,11 @@ using Payloads = std::function<client::Expected<PayloadSource::Outcome>(std::str
 // jobs run while the rest arrives.
 //
 // If the daemon has a batch with the ID of the arguments that was begun as a stream, the jobs that
-// it has are passed over: so the same command again continues one that was interrupted.
+// the batch has are skipped: so the same command continues a stream that was interrupted.
 //
-// A batch that one SUBMIT made is only found again by a SUBMIT of the same jobs: for an ID that is
-// not new, input that pauses is collected if the daemon has a closed batch of this ID.
+// A batch that one SUBMIT made is found again only by a SUBMIT of the same jobs. So for an ID that
+// is not new, input that pauses is collected instead of streamed if the daemon has a closed batch
+// of this ID.
 //
 // Made and used by one thread. run() blocks for input, for the daemon, and for room in the daemon's
 // queues. It fails as BatchStream and PayloadSource do, and then leaves the batch as it is.
@@ -40,8 +42,8 @@ class Feed {
  public:
   // What run() tells its caller; only `on_jobs` is needed.
   struct Events {
-    // The number of jobs, as soon as the daemon has the batch, and each time the number grows.
-    // Before the first call name() is right.
+    // The number of jobs, as soon as the daemon has the batch, and each time the number grows. When
+    // the first call is made, name() is final.
     std::function<void(std::uint64_t)> on_jobs;
     // Whether a stream waits for input.
     std::function<void(bool)> on_idle = {};
@@ -63,7 +65,7 @@ class Feed {
   // After run(): the index in the batch of a job that was refused because its payload is too long.
   std::optional<std::uint64_t> too_long() const { return too_long_; }
   // After run(): the daemon had the whole batch before, so nothing was started. False if that is
-  // not known: the daemon says so only to those who may ask for STATUS.
+  // not known, as for a user who may not ask for STATUS.
   bool was_there() const { return was_there_; }
 
  private:
@@ -76,15 +78,15 @@ class Feed {
   client::Expected<bool> is_there_and_closed();
   client::Expected<PayloadSource::Outcome> next_payload(std::string& payload);
   client::Expected<void> submit_range();
-  // The batch that is continued has so many jobs: says so on standard error, too.
+  // A batch is continued that has `jobs` jobs: reports them by `on_jobs`, and on standard error.
   void on_resumed(std::uint64_t jobs);
   // `exists`: the error of a SUBMIT of these jobs; none: there was no SUBMIT.
   client::Expected<void> stream(const std::vector<std::string>& first_chunk,
                                 const std::optional<client::ClientError>& exists);
-  // All jobs from the first one on.
+  // Sends all jobs, from the first one on.
   client::Expected<void> send_all(client::BatchStream& stream, const std::vector<std::string>& first_chunk);
-  // The error of a command with jobs, of which the one with this index is the longest: that is said
-  // if it is about the length.
+  // The error of a command with jobs, of which the job with index `longest` has the longest
+  // payload. If the error is about the length of a payload, sets too_long_ to this job.
   std::unexpected<client::ClientError> refused(client::ClientError error, std::uint64_t longest);
 
   client::Client& client_;
@@ -110,8 +112,8 @@ class FeedThread {
   // Borrows all. Starts at once. With --files the names of the files go into `names`, unless it is
   // null.
   FeedThread(const Context& context, const SubmitArguments& arguments, PassingNames* names);
-  // The payloads come from what `make_payloads` returns; it is called on the feed's thread, with
-  // the descriptor that becomes readable at a stop.
+  // The payloads come from the function that `make_payloads` returns; `make_payloads` is called on
+  // the feed's thread, with the descriptor that becomes readable at a stop.
   using MakePayloads = std::function<Payloads(int stop_fd)>;
   FeedThread(const Context& context, const SubmitArguments& arguments, MakePayloads make_payloads);
   ~FeedThread() { stop(); }
@@ -145,8 +147,8 @@ class FeedThread {
 
   Event stop_;
   Event settled_;
-  // Written by the feed's thread, read by the other; each true is final, and over_ publishes
-  // error_, was_there_, has_sent_ and too_long_.
+  // Written by the feed's thread, read by the other; once true, a flag stays true, and over_
+  // publishes error_, was_there_, has_sent_ and too_long_.
   std::atomic<bool> begun_{false};
   std::atomic<bool> over_{false};
   // Written by the feed's thread through Feed. A reader that sees it true may be late: input may

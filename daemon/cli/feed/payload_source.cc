@@ -173,8 +173,8 @@ Expected<std::vector<std::string>> read_names(const PayloadOptions& options, int
 }
 
 std::string range_payload(const PayloadOptions& options, std::uint64_t index) {
-  // As the daemon has it; unsigned, because a range may be wider than the signed numbers below 0 or
-  // above.
+  // Computed as the daemon does it; unsigned, because a range may have more numbers than the
+  // largest signed one.
   const auto value =
       static_cast<std::int64_t>(static_cast<std::uint64_t>(options.range.value().first) + index);
   const std::string number = std::to_string(value);

@@ -69,14 +69,14 @@ class PayloadSource {
 
 // All records of standard input. Fails as RecordReader does.
 client::Expected<std::vector<std::string>> read_records(char separator, int stop_fd);
-// The same for payloads, or for the names of their files, of which none may be empty. Says that a
-// terminal is read.
+// The same for payloads, or for the names of their files, of which none may be empty. Says so on
+// standard error if it reads from a terminal.
 client::Expected<std::vector<std::string>> read_names(const PayloadOptions& options, int stop_fd);
 
-// If standard input is a terminal, says on standard error that records of it are read, which are
-// `what`: without a word the program would look as if it hung.
+// If standard input is a terminal, says on standard error that the program reads `what` from it:
+// without a message the program would look as if it hung.
 void say_if_terminal_is_read(std::string_view what, char separator);
-// The same for these payloads, if they are those of standard input.
+// The same for these payloads, if they come from standard input.
 void say_if_terminal_is_read(const PayloadOptions& options);
 
 // The payload of one job of --range; `index` is one of its jobs.

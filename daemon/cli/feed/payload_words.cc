@@ -5,7 +5,7 @@
 namespace locksley::cli {
 namespace {
 
-constexpr char kMark = '\1';  // no option begins so
+constexpr char kMark = '\1';  // no option begins with it
 
 }  // namespace
 

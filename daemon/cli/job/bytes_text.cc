@@ -14,7 +14,8 @@ namespace {
 constexpr std::size_t kLineBytes = 16;
 constexpr std::size_t kLongestRest = 3;  // of a character in UTF-8, without its first byte
 
-// Text has whole characters, and no control character but those of lines.
+// Whether the bytes are text: whole characters of UTF-8, and no control characters but newline,
+// carriage return and tab.
 bool is_text(std::string_view bytes) {
   for (std::size_t at = 0; at < bytes.size();) {
     const std::size_t length = utf8_sequence(bytes.substr(at));
@@ -42,7 +43,7 @@ std::string lines_of(std::string_view text) {
   return out;
 }
 
-// `offset`: of the first byte.
+// `offset`: the place of the first byte in the whole.
 std::string hexadecimal(std::string_view bytes, std::size_t offset) {
   std::string out;
   for (std::size_t at = 0; at < bytes.size(); at += kLineBytes) {
@@ -79,7 +80,7 @@ std::string bytes_text(std::string_view bytes, std::size_t most, Shown shown) {
     return out + left_out(bytes.size() - part.size(), "more");
   }
   const std::string_view last = bytes.substr(bytes.size() - most);
-  // If it is text that was cut inside a character, it begins with the next one.
+  // If text was cut inside a character, the part that is shown begins with the next character.
   std::size_t rest = 0;
   while (rest < std::min(most, kLongestRest) && (static_cast<unsigned char>(last[rest]) & 0xC0) == 0x80) {
     ++rest;

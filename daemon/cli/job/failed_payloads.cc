@@ -12,9 +12,9 @@ using client::Expected;
 
 namespace {
 
-// JOBs in one pipeline, and bytes of their payloads as far as the largest one so far tells. Guess:
-// enough that round trips do not matter, and little beside the daemon's limit of replies that are
-// not read.
+// JOB commands in one pipeline, and bytes of their payloads, estimated from the largest payload so
+// far. Guess: enough that round trips do not matter, and little compared with the daemon's limit of
+// unread replies.
 constexpr std::size_t kMostAtOnce = 100;
 constexpr std::size_t kBytesAtOnce = std::size_t{1} << 20;
 
@@ -23,7 +23,7 @@ constexpr std::size_t kBytesAtOnce = std::size_t{1} << 20;
 Expected<void> FailedPayloads::show() {
   std::vector<std::uint64_t> indexes;
   for (std::size_t next = 0; next < rows_.size() && output_.error() == 0;) {
-    // The first one alone: it tells how large they may be.
+    // The first job alone: its payload tells how large the others may be.
     const std::size_t most =
         largest_ == 0 ? 1 : std::clamp(kBytesAtOnce / largest_, std::size_t{1}, kMostAtOnce);
     const std::size_t end = std::min(rows_.size(), next + most);

@@ -12,8 +12,8 @@
 
 namespace locksley::cli {
 
-// Prints the payloads of failed jobs: for each row of RESULTS … FAILED it asks JOB, some at a time
-// in one pipeline.
+// Prints the payloads of failed jobs: for each row of RESULTS … FAILED it sends JOB, several at a
+// time in one pipeline.
 //
 // Used by one thread, between two calls of the client. show() blocks for replies and for the
 // output; it fails as the client does.
@@ -29,7 +29,7 @@ class FailedPayloads {
   FailedPayloads(client::Client& client, const std::string& id, Output& output, Options options)
       : client_(client), id_(id), output_(output), options_(std::move(options)) {}
 
-  // A failed job; its row is copied.
+  // Adds a failed job; copies its row.
   void add(const client::ResultRow& row) {
     rows_.push_back({row.index, std::string(row.status), std::string(row.output)});
   }

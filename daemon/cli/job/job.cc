@@ -1,4 +1,4 @@
-// job, running: what single jobs are about.
+// job, running: the commands that show single jobs.
 
 #include <string>
 
@@ -17,7 +17,7 @@ using client::JobInfo;
 namespace {
 
 constexpr std::size_t kShownBytes = 1024;
-// How much is shown of the end of an error, which says what is wrong. A guess: a traceback of the
+// How much of an error is shown: its end, which says what is wrong. A guess: a traceback of the
 // package for Python has 6,000 characters at most.
 constexpr std::size_t kShownErrorBytes = 8192;
 

@@ -28,7 +28,8 @@ Expected<void> print_log(client::Client& client, const LogArguments& arguments, 
       output.append(json_of_log(part->next - part->bytes.size(), part->bytes) + "\n");
     }
     output.flush();
-    // Another attempt has a log of its own, which this reply is from the beginning of.
+    // Each attempt has a log of its own: once a new attempt runs, the reply is from the beginning
+    // of its log.
     offset = part->next;
     if (!part->bytes.empty()) continue;
     if (is_over) break;

@@ -25,7 +25,7 @@ std::string_view without_extension(std::string_view name) {
 
 namespace {
 
-// `mark`: what is between the braces. None: it is not one of these.
+// `mark`: the text between the braces. None: it is no replacement string.
 std::optional<NamePart> name_part_of(std::string_view mark) {
   if (mark.empty()) return NamePart::kWhole;
   if (mark == ".") return NamePart::kWithoutExtension;

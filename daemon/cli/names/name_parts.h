@@ -8,8 +8,8 @@
 
 namespace locksley::cli {
 
-// The parts of a name of a file, as the replacement strings of GNU parallel have them. Views into
-// it.
+// The parts of a file's name, as the replacement strings of GNU parallel define them. The results
+// are views into `name`.
 std::string_view base_of(std::string_view name);
 // As dirname(1).
 std::string_view folders_of(std::string_view name);
@@ -27,7 +27,7 @@ struct Replacement {
   NamePart part = NamePart::kWhole;
   std::size_t position = 0;  // of the argument, from 1; 0: all
 };
-// Reads the one that `text` begins with; returns its length, or 0: there is none.
+// Reads the replacement string that `text` begins with; returns its length, or 0: there is none.
 std::size_t read_replacement(std::string_view text, Replacement& replacement);
 
 }  // namespace locksley::cli

@@ -6,7 +6,7 @@ namespace locksley::cli {
 
 void PassingNames::add(std::string_view name) {
   const MutexLock lock(mutex_);
-  // A block is freed only when it is full, so a last one that is null is complete.
+  // A block is freed only once all its names were taken, so a last block that is null was full.
   if (blocks_.empty() || blocks_.back() == nullptr || blocks_.back()->count == kBlockNames) {
     blocks_.push_back(std::make_unique<Block>());
   }

@@ -15,15 +15,16 @@ namespace locksley::cli {
 
 // The names of the inputs of a batch that is streamed in: one thread adds each name before its job
 // is sent, another takes it with the job's result. A name takes its own length and 4 bytes. It is
-// freed once the 1,024 names around it were taken, so what is held is about the names of the jobs
-// that have not ended.
+// freed once the 1,024 names of its block were taken, so the names that are held are about those of
+// the jobs that have not ended.
 //
 // Any thread may call its members; nothing blocks for longer than a copy of a name.
 class PassingNames {
  public:
-  // Of the next job.
+  // Adds the name of the next job.
   void add(std::string_view name);
-  // Of the job with this index. None if it was not added, or is freed: each is to be taken once.
+  // Takes the name of the job with this index; call it once for each job. None if the name was not
+  // added yet, or is freed.
   std::optional<std::string> take(std::uint64_t index);
 
   std::size_t held_blocks() const;  // for tests

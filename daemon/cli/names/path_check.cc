@@ -87,8 +87,8 @@ class PathCheck {
     return {};
   }
 
-  // Equal hashes of more than two paths stand side by side in the order of their indexes:
-  // neighbours are enough.
+  // Compares two neighbours with the same hash. Two equal paths are neighbours, unless a different
+  // path has the same hash and an index between theirs.
   Expected<void> compare(std::uint64_t one, std::uint64_t other) const {
     if (output_path(one) != output_path(other)) return {};
     return client_error(Kind::kLocal, "--results: the outputs of '" + name(one) + "' and '" + name(other) +

@@ -21,8 +21,8 @@ enum class NamesAre : std::uint8_t { kText, kFiles };
 // message names the inputs.
 //
 // Paths are compared as text: relative ones as those in the current folder, `.` and `..` resolved,
-// links not. Takes 16 bytes for each job, 32 with files, and about a microsecond. Blocks for
-// nothing else.
+// links not. Takes 16 bytes for each job, 32 with files, and about a microsecond for each job. Does
+// not block otherwise.
 client::Expected<void> check_paths(const PathTemplate& paths, std::uint64_t jobs, const NameOf& name_of,
                                    NamesAre names_are);
 

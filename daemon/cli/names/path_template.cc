@@ -85,7 +85,7 @@ Expected<std::string> PathTemplate::path(std::uint64_t index, std::string_view n
         if (const auto whole = name_at(piece.position, name, arguments)) path += part_of(*whole, piece.part);
         break;
     }
-    // At its beginning the folders of an input are those that the user named.
+    // At the beginning of a path, the folders of an input are those that the user named.
     const bool is_beside_input =
         begin == 0 && piece.part != NamePart::kBase && piece.part != NamePart::kBaseWithoutExtension;
     if (!is_beside_input) from_names.push_back({begin, path.size()});

@@ -34,9 +34,9 @@ class PathTemplate {
   // the inputs.
   const std::string& folder() const { return folder_; }
 
-  // The path for a job. `name` is used only if it needs_names(); it is the only argument, unless
-  // `arguments` has them. Fails with kLocal if the name has no path here: the path would lead out
-  // of the folder that the text names, or names no file.
+  // The path for a job. `name` is used only if needs_names() is true; it is the only argument,
+  // unless `arguments` has them. Fails with kLocal if the name has no path here: the path would
+  // lead out of the folder that the text names, or names no file.
   client::Expected<std::string> path(std::uint64_t index, std::string_view name,
                                      std::span<const std::string> arguments = {}) const;
 

@@ -5,8 +5,8 @@
 namespace locksley::cli {
 namespace {
 
-// The packages write no longer text: the daemon takes a line of up to 64 KiB from a worker. So a
-// stranger's output of any length is not parsed.
+// The packages write no longer text, because the daemon takes a line of up to 64 KiB from a worker.
+// So a longer output of another program is not parsed.
 constexpr std::size_t kLongestText = std::size_t{64} << 10;
 
 std::optional<std::string> string_of(const nlohmann::json& object, const char* name) {

@@ -25,8 +25,8 @@ class Output {
 
   void append(std::string_view bytes);
   void flush();
-  // Nothing is left to be written. After flush() that is so unless it was stopped: then the caller
-  // takes the signal, and ends or flushes once more.
+  // Whether nothing is left to be written. After flush() that is so unless a signal stopped it:
+  // then the caller takes the signal, and either ends or calls flush() once more.
   bool is_empty() const { return buffer_.empty(); }
   // 0, or the errno of the failed write; EPIPE: the reader has closed the pipe.
   int error() const { return error_; }

@@ -29,7 +29,7 @@ class Utf8Locale {
   const locale_t before_;
 };
 
-// How many cells it takes; -1: it must not be shown.
+// How many cells the character takes; -1: it must not be shown.
 int width_of(char32_t point) { return is_control(point) ? -1 : ::wcwidth(static_cast<wchar_t>(point)); }
 
 // Calls `visit(sequence, cells)` for each code point, until it returns false. A code point that the

@@ -22,9 +22,10 @@ enum class Side { kLeft, kRight };
 // The harmless text in exactly `cells` cells: cut, with a mark at its end, or padded with spaces.
 std::string fitted(std::string_view text, std::size_t cells, Charset charset, Side align = Side::kLeft);
 
-// A fraction of so many cells, to an eighth of a cell where the charset has it.
+// A bar of `cells` cells that is filled to this fraction, to an eighth of a cell with kUtf8.
 std::string bar(double fraction, std::size_t cells, Charset charset);
-// A fraction in one cell: a column as high, or a digit for tenths ('X': all).
+// A fraction in one cell: a column of this height, or with kAscii a digit for the tenths ('X':
+// all).
 std::string column(double fraction, Charset charset);
 
 }  // namespace locksley::cli

@@ -26,7 +26,7 @@ std::string shortened(std::string text, std::size_t longest) {
   constexpr std::string_view kDots = "...";
   if (text.size() <= longest) return text;
   text.resize(longest - kDots.size());
-  // No half of a character.
+  // Removes the first bytes of a character that was cut.
   while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0U) == 0x80U) text.pop_back();
   if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xC0U) text.pop_back();
   return text.append(kDots);

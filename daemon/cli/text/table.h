@@ -1,5 +1,5 @@
-// Tables for people, and text that a terminal may show. A Table is one thread's; nothing blocks or
-// fails.
+// Tables for people, and text that a terminal may show. A Table is used by one thread; nothing
+// blocks or fails.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ class Table {
 // `text` made harmless for a terminal: control characters, characters that change the direction of
 // writing and invalid UTF-8 become '?'.
 std::string printable(const std::string& text);
-// The printable text in at most so many bytes: if it has more, its end is "...".
+// The printable text in at most `longest` bytes: a longer text is cut and ends with "...".
 std::string shortened(std::string text, std::size_t longest);
 
 }  // namespace locksley::cli

@@ -31,7 +31,7 @@ std::vector<std::string> command_of(ActionKind kind, const TopBatch& batch) {
     case ActionKind::kRetry:
       break;
   }
-  // The client may send it again after a lost reply.
+  // With ROUND, a RETRY that is sent again, after a lost reply, has no second effect.
   return {"RETRY", wire, "ROUND", std::to_string(batch.status.retry_rounds)};
 }
 
@@ -40,7 +40,8 @@ std::string jobs_text(std::int64_t count) {
          (count == 1 ? " job" : " jobs");
 }
 
-// Where a key leads from row `from` of 0 to `last`, with `page` rows on a page.
+// The row to which a key leads from row `from`. The rows are 0 to `last`; a page has `page` of
+// them.
 std::size_t moved(KeyName key, std::size_t from, std::size_t page, std::size_t last) {
   switch (key) {
     case KeyName::kUp:
@@ -178,7 +179,7 @@ void TopControl::move(KeyName key, const TopFigures& figures, const TopPaper& pa
   if (batches.empty()) return;
   const std::size_t last = batches.size() - 1;
   const std::size_t from = std::min(at_, last);
-  // The first step selects what stands there.
+  // The first step selects the batch that stands there.
   const bool is_first = (key == KeyName::kUp || key == KeyName::kDown) && selected(figures) == nullptr;
   at_ = is_first ? from : moved(key, from, std::max<std::size_t>(length, 1), last);
   name_ = batches[at_]->name;

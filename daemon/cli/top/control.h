@@ -18,7 +18,7 @@ struct TopKey {
   std::string letter = {};  // of kLetter: the character, in UTF-8
 };
 
-// What the user wants of a batch.
+// An action that the user wants for a batch.
 struct TopAction {
   enum class Kind { kPause, kResume, kWeight, kCancel, kRetry };
   Kind kind;
@@ -26,14 +26,14 @@ struct TopAction {
   std::vector<std::string> command;
 };
 
-// What the daemon said to it, for people.
+// The daemon's reply to an action, for people.
 struct TopAnswer {
   std::string text;
   bool is_error = false;
 };
 TopAnswer to_answer(const TopAction& action, const proto::Reply& reply);
 
-// What the keys do: they choose the page and the batch, answer questions, and give orders for the
+// What the keys do: they choose the page and the batch, answer questions, and make actions for the
 // daemon. Knows neither a terminal nor a daemon. Used by one thread; nothing blocks.
 class TopControl {
  public:
@@ -48,8 +48,8 @@ class TopControl {
   };
   Effect press(const TopKey& key, const TopFigures& figures, const TopPaper& paper);
 
-  // There are new figures. A batch that has gone is no longer selected: a key pressed at that
-  // moment must not act on another batch.
+  // Takes new figures. A batch that has gone is no longer selected: a key pressed at that moment
+  // must not act on another batch.
   void take(const TopFigures& figures);
   // `address`: of the daemon that answered.
   void connected(std::string address) {
@@ -58,7 +58,7 @@ class TopControl {
   }
   void lost(std::string why) { screen_.lost = std::move(why); }
   void say(TopAnswer answer);
-  // What was said has been read.
+  // Removes the message: the user has read it.
   void fall_silent() { screen_.message.clear(); }
 
   TopDemand demand(const TopFrame& drawn) const;
@@ -81,10 +81,10 @@ class TopControl {
   const TopBatch* selected(const TopFigures& figures) const;
 
   TopScreen screen_;
-  TopBatchName name_;   // of the one that is selected
-  std::size_t at_ = 0;  // where it stands, or stood
+  TopBatchName name_;   // of the selected batch
+  std::size_t at_ = 0;  // its place, or its last place
   Question question_ = Question::kNone;
-  std::optional<TopAction> asked_;  // what an answer is about
+  std::optional<TopAction> asked_;  // the action that an answer confirms
   std::string filter_before_;
 };
 

@@ -13,7 +13,7 @@
 
 namespace locksley::cli {
 
-// What a piece of text is, which a terminal with colours shows by one.
+// The role of a piece of text; a terminal with colours shows it by a colour.
 enum class TopStyle { kPlain, kDim, kStrong, kHead, kGood, kWarn, kBad, kSelected };
 
 struct TopSpan {
@@ -40,7 +40,7 @@ class FrameLine {
   FrameLine(std::size_t columns, Charset charset) : room_(columns), charset_(charset) {}
 
   FrameLine& text(std::string_view text, TopStyle style = TopStyle::kPlain);
-  // In so many cells, after a space unless it is the first.
+  // The text in `cells` cells, after a space unless it is the first on the line.
   FrameLine& cell(std::string_view text, std::size_t cells, Side align = Side::kLeft,
                   TopStyle style = TopStyle::kPlain);
   // Spaces up to a column.

@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// Beyond that a time is no information.
+// In seconds. A longer time left is no information.
 constexpr double kLongestLeft = 365.0 * 86400;
 
 double per_second(std::uint64_t now, std::uint64_t before, double seconds) {
@@ -56,7 +56,7 @@ void TopModel::forget_rates() {
 }
 
 void TopModel::take(TopSnapshot snapshot) {
-  // Another process counts from 0.
+  // Another process of the daemon counts from 0.
   if (last_ && last_->server.process_id != snapshot.server.process_id) forget_rates();
   const double seconds = last_ ? std::chrono::duration<double>(snapshot.at - last_->at).count() : 0;
   figures_.has_rates = seconds > 0;
@@ -95,7 +95,7 @@ void TopModel::take_workers(const TopSnapshot& snapshot, double seconds) {
     if (seconds > 0 && figures_.workers.size() < last_->workers.size()) {
       const client::WorkerInfo& before = last_->workers[figures_.workers.size()];
       // A turn that ends while the daemon makes its snapshot may count twice, or not at all, in one
-      // of them.
+      // of the two snapshots.
       worker.busy = std::min(
           per_second(now.busy_us + now.turn_us, before.busy_us + before.turn_us, seconds) / 1e6, 1.0);
       worker.steals_per_second = per_second(now.steals, before.steals, seconds);
@@ -125,7 +125,7 @@ TopBatch TopModel::to_batch(client::BatchStatus status, const TopSnapshot& snaps
   TopBatch batch;
   batch.name.key = key_of(status);
   batch.name.wire = snapshot.server.may("admin") ? batch.name.key : status.id;
-  // One that is not seen on the screen keeps no reason: it would be an old one.
+  // A batch that is not on the screen has no explanation: an earlier one would be out of date.
   if (const auto found = snapshot.explanations.find(batch.name.key); found != snapshot.explanations.end())
     batch.explanation = found->second;
   const auto [meter, is_new] = meters_.try_emplace(batch.name.key, snapshot.at, status.ended());
@@ -157,7 +157,7 @@ std::vector<const TopBatch*> chosen_batches(const TopFigures& figures, TopOrder 
   };
   switch (order) {
     case TopOrder::kNewest:
-      break;  // so they are
+      break;  // the figures have this order
     case TopOrder::kProgress:
       sort_by([](const TopBatch& batch) { return -batch.progress; });
       break;

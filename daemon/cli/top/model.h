@@ -17,7 +17,7 @@ namespace locksley::cli {
 // A thread of the daemon's pool.
 struct TopWorker {
   std::uint64_t worker = 0, queue_depth = 0;
-  double busy = 0;  // fraction of the time between the last two looks, 0 to 1
+  double busy = 0;  // fraction of the time between the last two snapshots, 0 to 1
   double steals_per_second = 0;
 };
 
@@ -27,11 +27,11 @@ struct TopBatch {
   TopBatchName name;
   std::optional<client::Explanation> explanation;
   double progress = 0;                            // 0 to 1
-  double jobs_per_second = 0;                     // that end
+  double jobs_per_second = 0;                     // jobs that end
   std::optional<std::chrono::milliseconds> left;  // until it is over, as far as is known
 
   bool is_paused() const { return explanation && explanation->is_paused; }
-  // Its name, or where it has none its id.
+  // Its name; its id, if it has no name.
   const std::string& title() const { return status.name.empty() ? status.id : status.name; }
 };
 
@@ -47,14 +47,15 @@ struct TopFigures {
   std::vector<client::MachineInfo> machines;  // those that lost most first, then the largest
   std::vector<TopLane> lanes;                 // those with most to do first
   std::vector<client::TenantInfo> tenants;    // likewise
-  std::vector<TopBatch> batches;              // those that are not over first, of both the newest first
+  std::vector<TopBatch> batches;              // unfinished ones first; of both kinds the newest first
   bool has_all_active = true;
   std::optional<TopDetail> detail;
   std::string refusal;
 };
 
-// Makes figures from snapshots of the daemon: rates from the last two, those of batches from some
-// seconds. Knows no clock but that of the snapshots. Used by one thread; nothing blocks or fails.
+// Makes figures from snapshots of the daemon: rates from the last two snapshots, those of batches
+// from some seconds. Uses no clock but the times of the snapshots. Used by one thread; nothing
+// blocks or fails.
 class TopModel {
  public:
   void take(TopSnapshot snapshot);
@@ -72,20 +73,19 @@ class TopModel {
   std::map<std::string, RateMeter> meters_;
 };
 
-// What batches are sorted by; equals stay as they are, and those that are over come behind the
-// others.
+// What batches are sorted by; equals stay as they are, and batches that are over come last.
 enum class TopOrder { kNewest, kProgress, kRate, kLeft, kJobs, kFailed, kName, kTenant };
 inline constexpr std::string_view kTopOrderNames[] = {"newest", "progress", "rate", "left",
                                                       "jobs",   "failed",   "name", "tenant"};
 inline constexpr std::size_t kTopOrders = std::size(kTopOrderNames);
 std::string_view to_string(TopOrder order);
 
-// Those in whose name, id, handler, tenant, state or reason `filter` is found, in any case of
-// letters; in order. They are the figures' own, and live as long.
+// The batches in whose name, id, handler, tenant, state or reason `filter` is found, in any case of
+// letters; in order. The pointers point into `figures`.
 std::vector<const TopBatch*> chosen_batches(const TopFigures& figures, TopOrder order,
                                             std::string_view filter);
 
-// In a word or two: why it waits, or how it ended.
+// In a word or two: why the batch waits, or how it ended.
 std::string state_of(const TopBatch& batch);
 
 }  // namespace locksley::cli

@@ -113,7 +113,7 @@ void TopPoller::run() {
         goes_on = prepare_next(std::move(snapshot.error()), route, backoff);
       } else {
         push_news(Lost{std::move(snapshot.error())});
-        // It would otherwise be made again and again without a pause.
+        // Otherwise this thread would connect again and again without a pause.
         if (is_new) goes_on = wait(backoff.next());
       }
       continue;

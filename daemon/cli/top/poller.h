@@ -46,7 +46,8 @@ class TopPoller {
   // All news in order. Of several snapshots in a row only the last one is kept.
   std::vector<News> take() LOCKSLEY_EXCLUDES(mutex_);
 
-  // What the next snapshot contains in addition. A new batch of demand.detail is asked for at once.
+  // Sets what the next snapshots contain in addition. If demand.detail is another batch than
+  // before, the next snapshot is made at once.
   void look_at(TopDemand demand) LOCKSLEY_EXCLUDES(mutex_);
   // Sends the action as soon as the connection is free. Its reply is news; a snapshot follows it.
   void act(TopAction action) LOCKSLEY_EXCLUDES(mutex_);
@@ -59,14 +60,15 @@ class TopPoller {
   // Rates need two snapshots: the second one follows soon, so that the first rates appear soon.
   static constexpr std::chrono::milliseconds kSecondLook{300};
 
-  // The poller's thread.
+  // The function of the poller's thread.
   void run();
-  // After a failed attempt: tells of it, unless another address is tried at once, and waits. True
-  // unless it stops.
+  // After a failed attempt: reports Lost, unless another address is tried at once, and waits. True
+  // unless the poller stops.
   bool prepare_next(client::ClientError error, client::Route& route, client::Backoff& backoff);
   bool perform_actions(TopReader& reader) LOCKSLEY_EXCLUDES(mutex_);
   void drop_actions() LOCKSLEY_EXCLUDES(mutex_);
-  // Until something is urgent, the poller stops, or `time` has passed. True unless it stops.
+  // Waits until something is urgent, the poller stops, or `time` has passed. True unless the poller
+  // stops.
   bool wait(std::chrono::milliseconds time) LOCKSLEY_EXCLUDES(mutex_);
   void push_news(News news) LOCKSLEY_EXCLUDES(mutex_);
 

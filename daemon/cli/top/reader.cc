@@ -48,7 +48,7 @@ Expected<std::vector<Reply>> TopReader::ask_all(const std::vector<Command>& comm
   for (std::size_t i = 0; i < commands.size(); ++i) {
     auto reply = connection_.read(deadline);
     if (!reply) {
-      connection_.close();  // before the bytes go that it may still be writing
+      connection_.close();  // before `bytes` is destroyed, which it may still be writing
       return std::unexpected(std::move(reply.error()));
     }
     replies.push_back(std::move(*reply));
@@ -94,8 +94,8 @@ Expected<TopSnapshot> TopReader::read_snapshot(const TopDemand& demand) {
   return snapshot;
 }
 
-// What is not over by state, so that it is found among any number of batches that are; and the
-// newest, of which most are over.
+// Lists the unfinished batches by state, so that they are found among any number of batches that
+// are over; and the newest batches, most of which are over.
 Expected<void> TopReader::list_batches(TopSnapshot& snapshot) {
   struct List {
     std::vector<std::string> filter;
@@ -148,7 +148,7 @@ Expected<void> TopReader::explain(const TopDemand& demand, TopSnapshot& snapshot
   auto replies = ask_all(commands);
   if (!replies) return std::unexpected(std::move(replies.error()));
   for (std::size_t i = 0; i < commands.size(); ++i) {
-    if ((*replies)[i].is_error()) continue;  // it was forgotten meanwhile, say
+    if ((*replies)[i].is_error()) continue;  // for example, it was forgotten meanwhile
     auto explanation = client::to_explanation((*replies)[i]);
     if (!explanation) return std::unexpected(std::move(explanation.error()));
     snapshot.explanations.emplace(demand.explained[i].key, std::move(*explanation));
@@ -190,7 +190,8 @@ Expected<void> TopReader::look_closely(const TopBatchName& batch, TopSnapshot& s
   return {};
 }
 
-// A part of its results at each look: there may be ten million rows before the first failure.
+// Reads a part of the batch's results for each snapshot: there may be ten million rows before the
+// first failure.
 Expected<void> TopReader::look_for_failures(const TopBatchName& batch) {
   if (detail_.failures.size() >= std::min<std::uint64_t>(detail_.status->failed, TopDetail::kMostFailures) ||
       detail_.saw_all_rows) {

@@ -1,4 +1,4 @@
-// The commands of one look of `locksley top` at the daemon.
+// The commands of one snapshot of `locksley top`.
 #pragma once
 
 #include <chrono>
@@ -16,9 +16,9 @@ class Connection;
 
 namespace locksley::cli {
 
-// Takes snapshots of the daemon. All commands of a snapshot go out at once, so that it costs little
-// more than a round trip, however far away the daemon is. Keeps how far it has read the results of
-// the selected batch, in search of failures.
+// Takes snapshots of the daemon. The commands of a snapshot go out in a few pipelines, so that it
+// costs only a few round trips, however far away the daemon is. Keeps how far it has read the
+// results of the selected batch, in search of failures.
 //
 // Borrows the connection, used by one thread. Each call blocks until its replies are there,
 // kPatience at most, and fails as Connection does, after which the connection is closed; a command
@@ -32,7 +32,7 @@ class TopReader {
   // One command's reply, which may be an error.
   client::Expected<proto::Reply> ask(const std::vector<std::string>& command);
 
-  // How many batches a snapshot lists: of each state in which they are not over; and of the newest.
+  // How many batches a snapshot lists: unfinished ones of each state, and the newest.
   static constexpr std::size_t kMostInState = 500;  // guess: more than a person scrolls through
   static constexpr std::size_t kNewest = 100;
 

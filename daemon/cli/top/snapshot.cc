@@ -8,7 +8,7 @@
 namespace locksley::cli {
 namespace {
 
-// Of `name=3,other=4`.
+// The number of the member `name` of a list such as `name=3,other=4`; 0: there is none.
 std::uint64_t member_of(std::string_view list, std::string_view name) {
   while (!list.empty()) {
     const std::size_t end = std::min(list.find(','), list.size());

@@ -13,8 +13,8 @@
 
 namespace locksley::cli {
 
-// Of INFO. What the daemon did not say, because it is older or because the user is no admin, is
-// absent.
+// The fields of INFO. A field that the daemon did not send, because it is older or because the user
+// is no admin, is absent, empty or 0.
 struct TopServer {
   std::string version, user, groups, store;
   std::uint64_t process_id = 0, uptime_s = 0, clients = 0, max_clients = 0;
@@ -23,7 +23,8 @@ struct TopServer {
   std::optional<std::uint64_t> retained_batches, ended_jobs, store_bytes, store_errors;
   bool is_draining = false;
 
-  // A daemon that does not say what a user may lets it try.
+  // Whether the user has this permission. True if the daemon does not say what the user may do: the
+  // user may then try.
   bool may(std::string_view group) const;
 };
 
@@ -36,7 +37,7 @@ struct TopLane {
 TopServer to_top_server(std::string_view info);
 std::vector<TopLane> to_top_lanes(std::string_view info);
 
-// A batch among those of all users, `tenant/id`.
+// The key of a batch among those of all users, `tenant/id`.
 std::string key_of(const client::BatchStatus& status);
 
 // A batch as the view knows it, and as the daemon is asked about it.
@@ -46,9 +47,9 @@ struct TopBatchName {
   bool operator==(const TopBatchName&) const = default;
 };
 
-// What the view needs beside what every view needs.
+// What the current page needs in addition to the figures of every page.
 struct TopDemand {
-  std::vector<TopBatchName> explained;  // those on the screen; EXPLAIN is not free
+  std::vector<TopBatchName> explained;  // those on the screen, because EXPLAIN is not free
   std::optional<TopBatchName> detail;
 };
 
@@ -58,7 +59,7 @@ struct TopFailure {
   std::string status, text;
 };
 
-// One batch, looked at closely.
+// The details of one batch.
 struct TopDetail {
   std::string key;
   std::optional<client::BatchStatus> status;  // absent: it is not there, and `error` says so
@@ -71,7 +72,7 @@ struct TopDetail {
   static constexpr std::size_t kMostFailures = 100;  // guess: more than a person reads
 };
 
-// All of one look.
+// All values of one snapshot.
 struct TopSnapshot {
   std::chrono::steady_clock::time_point at;
   std::string address;  // of the daemon
@@ -80,7 +81,7 @@ struct TopSnapshot {
   std::vector<client::WorkerInfo> workers;
   std::vector<client::MachineInfo> machines;  // remote workers
   std::vector<client::TenantInfo> tenants;
-  std::vector<client::BatchStatus> batches;                 // no two of one key
+  std::vector<client::BatchStatus> batches;                 // no two with one key
   bool has_all_active = true;                               // else the newest of those that are not over
   std::map<std::string, client::Explanation> explanations;  // by key, of those that were asked for
   std::optional<TopDetail> detail;

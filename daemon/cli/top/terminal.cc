@@ -1,6 +1,6 @@
 #include "daemon/cli/top/terminal.h"
 
-// Functions, not macros, where there are both.
+// Selects functions instead of macros where curses has both.
 #define NCURSES_NOMACROS 1
 #include <curses.h>
 #include <langinfo.h>
@@ -18,7 +18,7 @@
 #include <cwchar>
 #include <stdexcept>
 
-// Of terminfo, and a word like any other here.
+// A macro of terminfo, but an ordinary name here.
 #undef lines
 
 namespace locksley::cli {
@@ -29,7 +29,8 @@ namespace {
 
 enum Pair : short { kGreen = 1, kYellow, kRed };
 
-// An escape sequence comes at once; who presses Escape waits so long for its effect.
+// How long curses waits after an Escape for the rest of an escape sequence, which comes at once.
+// The Escape key takes effect after this time.
 constexpr int kEscapeMs = 25;
 
 // https://no-color.org: set, and not empty.
@@ -83,9 +84,9 @@ TopKey to_letter(wint_t letter) {
   return {KeyName::kLetter, std::string(bytes, length)};
 }
 
-// Never runs: the signal is blocked. A handler tells curses to leave the signal to others. Else
-// curses ignores SIGTSTP while it draws, and the system drops one that waits to be taken once it is
-// ignored.
+// Never runs: the signal is blocked. If the signal has a handler, curses does not touch it.
+// Otherwise curses would ignore SIGTSTP while it draws, and the kernel drops a pending signal that
+// becomes ignored.
 void never_runs(int) {}
 
 SCREEN* open_screen() {
@@ -198,7 +199,7 @@ void TopTerminal::resized() {
 
 void TopTerminal::suspend() {
   ::endwin();
-  // Its own effect, once.
+  // SIGTSTP gets its default effect, once.
   struct sigaction usual{};
   struct sigaction before{};
   usual.sa_handler = SIG_DFL;
@@ -207,7 +208,7 @@ void TopTerminal::suspend() {
   sigemptyset(&set);
   sigaddset(&set, SIGTSTP);
   ::raise(SIGTSTP);
-  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);  // here it stops
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);  // here the process stops
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   ::sigaction(SIGTSTP, &before, nullptr);
   resized();

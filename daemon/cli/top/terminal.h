@@ -10,15 +10,16 @@ struct screen;  // of curses
 
 namespace locksley::cli {
 
-// How the program's locale writes; sets it for letters (LC_CTYPE) as the environment says.
+// The charset of the program's locale; first sets the locale of characters (LC_CTYPE) from the
+// environment.
 Charset charset_of_locale();
 
-// The terminal as a grid of cells, by ncurses: the only file that knows it.
+// The terminal as a grid of cells, by ncurses; no other file includes curses.
 //
 // One in a process, used by one thread; in its lifetime nothing else writes to the terminal. The
-// destructor leaves the terminal as it was, whatever is under way. The caller has blocked SIGWINCH,
-// SIGTSTP and SIGCONT in all threads, and calls resized() and suspend() when they come. Writing
-// blocks while the terminal does.
+// destructor restores the terminal in every case. The caller has blocked SIGWINCH, SIGTSTP and
+// SIGCONT in all threads, and calls resized() and suspend() when they come. Writing blocks while
+// the terminal does.
 class TopTerminal {
  public:
   // Whether standard input and output are a terminal on which a cursor can be moved.
@@ -31,12 +32,13 @@ class TopTerminal {
 
   TopSize size() const;
   void draw(const TopFrame& frame);
-  // What was typed; nothing if nothing was. Waits 25 ms at most, behind an Escape.
+  // The next key; none if no key was pressed. Blocks only after an Escape, for 25 ms at most.
   std::optional<TopKey> read_key();
 
-  // The terminal has another size, or something else has written to it.
+  // Call it when the terminal has another size, or something else has written to it.
   void resized();
-  // Gives the terminal back and stops the process, as Ctrl-Z asks; returns when it goes on.
+  // Gives the terminal back and stops the process, as Ctrl-Z asks; returns when the process
+  // continues.
   void suspend();
 
  private:

@@ -1,5 +1,5 @@
-// top: figures, keys, the daemon and a terminal, brought together; or lines of text, where there is
-// none.
+// top: connects the model, the keys, the poller and the terminal; without a terminal it prints
+// text.
 
 #include <poll.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@
 namespace locksley::cli {
 namespace {
 
-// How long something that was said stays: two or three glances. Guess.
+// How long a message stays on the screen: two or three glances. Guess.
 constexpr std::chrono::seconds kSaidFor{5};
 
 TopOrder order_named(std::string_view name) {
@@ -38,7 +38,7 @@ TopOrder order_named(std::string_view name) {
   return static_cast<TopOrder>(found - std::begin(kTopOrderNames));
 }
 
-// What both kinds of output share: they take the same news.
+// One `locksley top`, on a screen or as printed text: both take the same news.
 class Top {
  public:
   Top(Context& context, const TopArguments& arguments, Charset charset)
@@ -47,14 +47,15 @@ class Top {
         charset_(charset),
         control_(client::text_of(context.addresses()), order_named(arguments.order), arguments.filter) {}
 
-  // Until the daemon has been seen once: where it cannot be reached at all, that is an error like
-  // any other command's. The exit status, if that is so.
+  // Waits for the first snapshot. If the daemon cannot be reached at all, that is an error like any
+  // other command's. Returns the exit status after such an error or a signal; none: there is a
+  // snapshot.
   std::optional<int> begin(TopPoller& poller);
   int show(TopPoller& poller, Signals& of_terminal);
   int print(TopPoller& poller);
 
  private:
-  // Whether there are other figures.
+  // Returns whether there are new figures.
   bool take(TopPoller::News news);
   bool press_all(TopTerminal& terminal, const TopPaper& paper, TopPoller& poller);
   TopPaper paper_to_print() const;
@@ -67,7 +68,7 @@ class Top {
   Instant said_at_{};
 };
 
-// Until one of them can be read; then the signal that came, if one did.
+// Waits until one of the descriptors can be read; returns the signal that came, if one did.
 template <std::size_t N>
 std::optional<int> wait_for(Context& context, pollfd (&entries)[N]) {
   ::poll(entries, N, -1);
@@ -104,7 +105,7 @@ bool Top::take(TopPoller::News news) {
   return false;
 }
 
-// False: the person has seen enough.
+// False: the user has quit.
 bool Top::press_all(TopTerminal& terminal, const TopPaper& paper, TopPoller& poller) {
   while (const auto key = terminal.read_key()) {
     TopControl::Effect effect = control_.press(*key, model_.figures(), paper);
@@ -136,14 +137,14 @@ int Top::show(TopPoller& poller, Signals& of_terminal) {
     }
     for (TopPoller::News& news : poller.take()) take(std::move(news));
     if (!press_all(terminal, paper, poller)) return daemon::kExitOk;
-    // It went away.
+    // The terminal went away.
     if ((entries[0].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0) return 128 + SIGHUP;
   }
 }
 
 TopPaper Top::paper_to_print() const {
   constexpr std::size_t kColumns = 120;  // without COLUMNS: enough for names and reasons in full
-  constexpr std::size_t kRows = 1000;    // more than there is to say
+  constexpr std::size_t kRows = 1000;    // more than there are lines to print
   std::size_t columns = 0;
   if (const char* const text = std::getenv("COLUMNS"); text != nullptr)
     std::from_chars(text, text + std::char_traits<char>::length(text), columns);
@@ -151,7 +152,7 @@ TopPaper Top::paper_to_print() const {
   return {.size = {.rows = kRows, .columns = columns}, .charset = charset_, .is_paper = true};
 }
 
-// Every look but the first, which tells no rates.
+// Prints every snapshot but the first, which has no rates.
 int Top::print(TopPoller& poller) {
   Output output(STDOUT_FILENO, context_.signals().fd());
   const TopPaper paper = paper_to_print();
@@ -187,7 +188,7 @@ int run_top(Context& context, const TopArguments& arguments) {
   }
   Top top(context, arguments, charset_of_locale());
   const bool is_screen = !arguments.frames && TopTerminal::is_there();
-  // Before the poller's thread, which is to have them blocked as well.
+  // Made before the poller's thread starts, so that this thread has the signals blocked as well.
   std::optional<Signals> of_terminal;
   if (is_screen) of_terminal.emplace({SIGWINCH, SIGTSTP, SIGCONT});
   TopPoller poller(context.addresses(), arguments.interval);

@@ -35,7 +35,7 @@ std::string up_since(std::uint64_t seconds) {
   return text.data();
 }
 
-// Of a limit: warned of from nine tenths on.
+// The style of a value that has a limit: a warning from nine tenths of it on.
 TopStyle style_near(std::uint64_t value, std::uint64_t limit) {
   return limit > 0 && static_cast<double>(value) >= 0.9 * static_cast<double>(limit) ? TopStyle::kBad
                                                                                      : TopStyle::kPlain;
@@ -172,7 +172,7 @@ void put_batches(const TopFigures& figures, const TopScreen& screen, const TopPa
   const auto chosen = std::ranges::find_if(
       batches, [&](const TopBatch* batch) { return batch->name.key == screen.selected; });
   const auto at = static_cast<std::size_t>(chosen - batches.begin());
-  // The one that is selected stays in the middle, but at both ends of the list.
+  // The selected batch stays in the middle, except at both ends of the list.
   const std::size_t last_first = batches.size() > rows ? batches.size() - rows : 0;
   const std::size_t first =
       chosen == batches.end() ? 0 : std::min(at > rows / 2 ? at - rows / 2 : 0, last_first);

@@ -27,7 +27,7 @@ struct TopScreen {
 };
 
 // What the lines are drawn for: a screen, which they fill, or a file or pipe, where the page is as
-// long as it has something to show, and no line names keys.
+// long as its content, and no line names keys.
 struct TopPaper {
   TopSize size;
   Charset charset = Charset::kUtf8;
@@ -35,8 +35,8 @@ struct TopPaper {
 };
 TopFrame draw_top(const TopFigures& figures, const TopScreen& screen, const TopPaper& paper);
 
-// How far keys scroll: the lines that the page has, however few of them the screen shows; on the
-// page kBatches, the batches that the screen shows.
+// For scrolling: the number of lines of the page, also of those that the screen does not show; on
+// the page kBatches, the number of batches for which the screen has room.
 std::size_t page_length(const TopFigures& figures, const TopScreen& screen, const TopPaper& paper);
 
 }  // namespace locksley::cli

@@ -38,7 +38,7 @@ Columns columns_for(const TopFigures& figures, std::size_t columns) {
     used += cells == 0 ? 0 : cells + 1;
   }
   wide.name = columns > used + 4 ? columns - used : 4;
-  // Names that long are rare, and reasons are not.
+  // Names of more than 40 cells are rare; long reasons are not.
   if (wide.name > 40) {
     wide.state += std::min<std::size_t>(wide.name - 40, 8);
     wide.name = 40;

@@ -1,4 +1,4 @@
-// One batch, looked at closely; and the help.
+// The page with the details of one batch, and the page of help.
 #include "daemon/cli/text/number_text.h"
 #include "daemon/cli/top/view_parts.h"
 

@@ -13,11 +13,11 @@ using TopLines = std::vector<TopLine>;
 
 // ---- view_tables.cc ----
 
-// What workers do, in at most `rows` lines, at least one: a bar for each, a narrower one where they
-// are many, one cell where they are very many.
+// How busy the workers are, in at most `rows` lines, but at least one: a bar for each worker, a
+// narrower bar if there are many, one cell if there are very many.
 TopLines worker_lines(const TopFigures& figures, std::size_t rows, std::size_t columns, Charset charset);
-// Remote workers, in at most `rows` lines, at least one: a table, or where there is one line, their
-// sums.
+// Remote workers, in at most `rows` lines, at least one: a table, or if there is only one line,
+// their sums.
 TopLines machine_lines(const TopFigures& figures, std::size_t rows, std::size_t columns, Charset charset);
 // Lanes and tenants, side by side where there is room; at most `rows` of each, headings included.
 TopLines lane_and_tenant_lines(const TopFigures& figures, std::size_t rows, std::size_t columns,

@@ -11,7 +11,8 @@
 namespace locksley::cli {
 namespace {
 
-// A worker with all that is known of it, and one with its bar alone; both with the space behind it.
+// The cells of a worker with all its figures, and of one with its bar and percentage alone; both
+// with the space after it.
 constexpr std::size_t kFullCells = 38;
 constexpr std::size_t kNarrowCells = 18;
 
@@ -41,7 +42,7 @@ void put_narrow(FrameLine& line, const TopWorker& worker) {
   line.skip_to(begin + kNarrowCells);
 }
 
-// Column by column, so that neighbours stand below each other.
+// Fills the grid column by column, so that neighbours stand below each other.
 template <class Put>
 TopLines grid(const std::vector<TopWorker>& workers, std::size_t on_a_line, std::size_t columns,
               Charset charset, Put put) {
@@ -55,7 +56,7 @@ TopLines grid(const std::vector<TopWorker>& workers, std::size_t on_a_line, std:
   return lines;
 }
 
-// A cell each, and where even that is too much, a cell for several: the mean of them.
+// One cell for each worker; if that is too much, one cell for several workers, with their mean.
 TopLines condensed(const std::vector<TopWorker>& workers, std::size_t rows, std::size_t columns,
                    Charset charset) {
   const std::size_t cells = std::max<std::size_t>(rows * columns, 1);
@@ -85,8 +86,8 @@ std::size_t name_cells(std::size_t columns, std::span<const Column> numbers) {
   return columns > used + 4 ? std::min<std::size_t>(columns - used, 32) : 4;
 }
 
-// Rows of a name and numbers below a heading; `put` writes row i. What does not fit is said in the
-// last row.
+// Rows of a name and numbers below a heading; `put` writes row i. The last row says how many rows
+// do not fit.
 template <class Put>
 TopLines table(std::string_view title, std::span<const Column> numbers, std::size_t count, std::size_t rows,
                std::size_t columns, Charset charset, Put put) {
@@ -131,7 +132,8 @@ TopLines tenant_table(const TopFigures& figures, std::size_t rows, std::size_t c
   return table("TENANT", kNumbers, figures.tenants.size(), rows, columns, charset,
                [&](FrameLine& line, std::size_t i, std::size_t wide) {
                  const client::TenantInfo& tenant = figures.tenants[i];
-                 // A fifth below its due, and of some weight: it is starved, or has just come.
+                 // More than a fifth below its due, which is not tiny: the tenant is starved, or
+                 // has just come.
                  const bool is_short = tenant.share > 0.02 && tenant.received < 0.8 * tenant.share;
                  line.cell(tenant.tenant, wide);
                  line.cell(std::to_string(tenant.weight), 4, Side::kRight);
@@ -205,7 +207,7 @@ std::size_t cells_of(const TopLine& line) {
 TopLines worker_lines(const TopFigures& figures, std::size_t rows, std::size_t columns, Charset charset) {
   rows = std::max<std::size_t>(rows, 1);
   const std::vector<TopWorker>& workers = figures.workers;
-  // The last one needs no space behind it.
+  // The last one needs no space after it.
   const std::size_t full = (columns + 1) / kFullCells;
   if (full > 0 && lines_of(workers.size(), full) <= rows)
     return grid(workers, full, columns, charset, put_full);

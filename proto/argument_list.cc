@@ -99,7 +99,7 @@ bool ArgumentList::compact() {
     copy.append({offset, static_cast<std::uint32_t>(one.size())}, size());
     offset += static_cast<std::uint32_t>(one.size());
   }
-  if (segments_.capacity() == 1) {  // as in a small command: its memory serves again
+  if (segments_.capacity() == 1) {  // as for a small command: its array is used again
     copy.segments_.swap(segments_);
     copy.segments_.front() = {block, 0};
   } else {

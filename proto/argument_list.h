@@ -83,7 +83,7 @@ class ArgumentList {
   // memory that is re-used.
   void wipe(std::size_t i);
 
-  // Empty again; keeps the array of slices for re-use if it is small, and no block.
+  // Makes the list empty; keeps the array of slices for re-use if it is small, but no block.
   void clear();
 
   void swap(ArgumentList& other) noexcept {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr auto kOptionNames = name_table(kBatchOptions);
 
-// Whether one of the numbers in the text is this one.
+// Whether the text has this number.
 constexpr bool has_number(std::string_view text, std::uint64_t number) {
   while (!text.empty()) {
     const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());

@@ -16,7 +16,7 @@ namespace {
 // table by table; page by page it takes 2 ms for 64 MiB.
 constexpr std::size_t kTableBytes = std::size_t{2} * 1024 * 1024;
 
-// A mapping that begins there. Null: the kernel has no room.
+// A mapping that begins at a multiple of kTableBytes. Null: the kernel has no room.
 void* map_at_table(std::size_t bytes) noexcept {
   void* const mapped =
       ::mmap(nullptr, bytes + kTableBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -73,7 +73,7 @@ void* BlockPool::try_grow(void* memory, std::size_t from, std::size_t to) noexce
   void* const place = map_at_table(to);
   if (place == nullptr) return nullptr;
   void* const moved = ::mremap(memory, from, to, MREMAP_MAYMOVE | MREMAP_FIXED, place);
-  // After a failure the place is left alone: the kernel may have freed it, and another thread may
+  // After a failure the place is not unmapped: the kernel may have freed it, and another thread may
   // have it already.
   return moved == MAP_FAILED ? nullptr : moved;
 }

@@ -37,7 +37,7 @@ class BlockPool {
   std::size_t size_of(std::size_t bytes) const {
     return bytes > largest_kept_ ? bytes : largest_kept_ - class_of(bytes) * kStep;
   }
-  // Needs: bytes >= kLeastBytes. give(): the number for take(), or size_of() it.
+  // Needs: bytes >= kLeastBytes. give() gets the number that take() got, or size_of() that number.
   void* take(std::size_t bytes);
   void give(void* memory, std::size_t bytes) noexcept;
   // Moves `from` bytes that came from take() to a mapping of `to` bytes, without a copy: the kernel
@@ -45,9 +45,9 @@ class BlockPool {
   // has no room; the bytes stay where they are.
   void* try_grow(void* memory, std::size_t from, std::size_t to) noexcept;
 
-  // How many mappings there are: of blocks in use, and kept ones.
+  // The number of mappings: of blocks in use, and of kept blocks.
   std::size_t mapped() const { return mapped_.load(); }
-  // The bytes of kept ones.
+  // The bytes of the kept blocks.
   std::size_t kept() const { return kept_.load(); }
 
  private:

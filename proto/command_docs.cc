@@ -125,7 +125,7 @@ struct Named {
   bool operator==(const Named&) const = default;
 };
 
-// `name`: as full_name() has it, or of a command.
+// `name`: the name of a command, or of a subcommand as full_name() writes it.
 Named find_named(std::string_view name) {
   const std::size_t bar = name.find('|');
   const CommandSpec* const command = find_command(name.substr(0, bar));

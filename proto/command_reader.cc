@@ -171,7 +171,7 @@ void CommandReader::finish(Command& command) {
   if (block_ && block_->capacity() > 2 * kBlockBytes) leave_block();
 }
 
-// The owner of the command decides which thread frees its memory: no large block is referred to.
+// The command's owner decides which thread frees its memory: the reader keeps no large block.
 void CommandReader::leave_block() {
   if (read_ != written_)
     return move_to_new_block(std::max(next_block_bytes_, written_ - read_ + kMinimumRead));

@@ -65,7 +65,7 @@ class CommandReader {
   static constexpr std::size_t kPooledBytes = BlockRef::bytes_of(kBlockBytes);
   static constexpr std::size_t kMinimumRead = 4 * Limits::kKiB;
 
-  // `pool`: where large blocks come from, which outlives all arguments; null: from the heap.
+  // `pool`: the pool of large blocks, which outlives all arguments; null: they come from the heap.
   explicit CommandReader(const Limits& limits = {}, BlockPool* pool = nullptr);
   CommandReader(const CommandReader&) = delete;
   CommandReader& operator=(const CommandReader&) = delete;
@@ -81,18 +81,18 @@ class CommandReader {
   std::span<std::byte> prepare(std::size_t min = kMinimumRead);
 
   // The same if exactly `bytes` bytes have arrived: a new block is small if they fit into it. So a
-  // client that sends one short command at a time costs little memory, and no large allocation for
-  // each.
+  // client that sends one short command at a time costs little memory, and needs no large
+  // allocation for each command.
   std::span<std::byte> prepare_for(std::size_t bytes);
 
-  // The first n bytes of prepare()'s space are filled.
+  // The caller has filled the first n bytes of prepare()'s space.
   void commit(std::size_t n);
 
   // The next command. Re-uses the memory of `command`, so a loop over small commands does not
   // allocate. After kNeedMore and kError `command` is empty and refers to no block.
   ReadStatus next(Command& command);
 
-  // After kError.
+  // Why the stream is invalid. Call it after kError.
   const ProtocolError& error() const { return error_; }
 
   // True if all received bytes were handed out and no command has begun.
@@ -109,7 +109,7 @@ class CommandReader {
   // Bytes that were received and not yet handed out in a command.
   std::size_t buffered_bytes() const { return command_bytes_ + (written_ - read_); }
 
-  // How many bytes of the present bulk string have yet to arrive, by its announced length.
+  // How many bytes of the current bulk string have yet to arrive, by its announced length.
   std::size_t awaited_bytes() const {
     const std::size_t has_come = written_ - read_;
     return state_ == State::kBulkBody ? bulk_bytes_ - std::min(bulk_bytes_, has_come) : 0;

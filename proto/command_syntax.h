@@ -9,8 +9,8 @@
 
 namespace locksley::proto {
 
-// How arguments are written, each after `separator` but the first: "customer [WEIGHT weight]",
-// "ON|OFF". Many options in a row are written as "[option ...]". Any thread; pure.
+// The arguments as text, with `separator` between them: "customer [WEIGHT weight]", "ON|OFF". Many
+// options in a row are written as "[option ...]". Any thread; pure.
 std::string syntax(std::span<const ArgumentDoc> arguments, std::string_view separator = " ");
 
 }  // namespace locksley::proto

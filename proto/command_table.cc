@@ -186,7 +186,7 @@ constexpr std::uint8_t kAnytime = kBeforeAuth | kWhileSubscribed;
 // Each argument has a reply of its own, so EXEC could not count the replies.
 constexpr std::uint8_t kTopics = kWhileSubscribed | kNotInMulti;
 
-// The version that first had a command, where it is not the first.
+// The version that first had a command, if that is not the first version.
 constexpr std::string_view kSince020 = "0.2.0";
 
 // clang-format off: a table, one entry in as few lines as it fits

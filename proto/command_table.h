@@ -103,7 +103,7 @@ enum CommandFlag : std::uint8_t {
   kBeforeAuth = 1,       // allowed before the peer is authenticated
   kWhileSubscribed = 2,  // allowed under RESP2 while the connection is subscribed to a channel
   kBlocking = 4,         // may keep the connection waiting
-  kWrite = 8,            // changes what the daemon does
+  kWrite = 8,            // changes batches
   kNotInMulti = 16,      // refused between MULTI and EXEC
   kEndsMulti = 32,       // executed at once between MULTI and EXEC: it ends the transaction
 };

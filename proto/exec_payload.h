@@ -23,7 +23,7 @@ struct ExecCommand {
 // Views into `payload`. The error says what is wrong with it.
 std::expected<ExecCommand, std::string> decode_exec_payload(std::string_view payload);
 
-// The opposite. No text may have a NUL byte, no variable may be empty, and there is a word that is
+// The inverse. No text may have a NUL byte, no variable may be empty, and there is a word that is
 // not empty.
 std::string encode_exec_payload(std::string_view directory, std::span<const std::string> variables,
                                 std::span<const std::string> words);

@@ -32,7 +32,8 @@ struct Auth {
 };
 inline constexpr std::string_view kDefaultUser = "default";
 
-// `has_users`: whether any user is configured. The rest as parse_hello().
+// `has_users`: whether any user is configured. The arguments and the error are as for
+// parse_hello().
 std::expected<Auth, std::string> parse_auth(const ArgumentList& arguments, bool has_users);
 
 // The reply to a HELLO: a map of 7 pairs, in the order of Redis. `id`: of the connection.
@@ -57,7 +58,7 @@ inline constexpr std::string_view kAuthWithoutUsers =
     "ERR AUTH <password> called without any password configured for the default user. Are you sure your "
     "configuration is correct?";
 
-// The version of Redis for which clients take the daemon.
+// The version of Redis that the daemon claims to be.
 inline constexpr std::string_view kRedisVersion = "7.4.0";
 
 // Whether a client may give itself this name: printable ASCII without spaces, and not too long. An

@@ -12,7 +12,7 @@
 namespace locksley::proto {
 namespace {
 constexpr std::size_t kChunkGrowth = 4;
-constexpr std::size_t kPages = 64 * 1024;  // chunks from this size on are pages of the system's
+constexpr std::size_t kPages = 64 * 1024;  // chunks of at least this size are mapped pages
 
 char* new_chunk(std::size_t capacity) {
   if (capacity < kPages) return new char[capacity];

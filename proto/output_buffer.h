@@ -28,8 +28,8 @@ class OutputBuffer {
   static constexpr std::size_t kChunkBytes = 256 * 1024;  // guess: a few socket buffers
 
   OutputBuffer() = default;
-  // append_large() copies nothing: the bytes must stay where they are for as long as the buffer has
-  // them. For a reply that is to be copied to another buffer part by part.
+  // A buffer whose append_large() copies nothing: the bytes must stay where they are for as long as
+  // the buffer has them. It is for a reply that is copied to another buffer part by part.
   static OutputBuffer of_views();
   OutputBuffer(const OutputBuffer&) = delete;
   OutputBuffer& operator=(const OutputBuffer&) = delete;
@@ -78,7 +78,7 @@ class OutputBuffer {
 
  private:
   struct Release {
-    std::size_t capacity;  // 0: bytes of others
+    std::size_t capacity;  // 0: the buffer does not own the bytes
     void operator()(char* bytes) const;
   };
   using Bytes = std::unique_ptr<char[], Release>;

@@ -29,7 +29,7 @@ char* write_index(char* to, std::uint64_t value) {
   const std::uint64_t quarters = hundreds | (halves - 100 * hundreds) << 16;
   const std::uint64_t tens = ((quarters * 103) >> 10) & 0x000f'000f'000f'000f;
   const std::uint64_t digits = tens | (quarters - 10 * tens) << 8;
-  const int zeros = std::min(std::countr_zero(digits) / 8, 7);  // that lead; the last digit of 0 is written
+  const int zeros = std::min(std::countr_zero(digits) / 8, 7);  // leading; the last digit of 0 is written
   std::uint64_t text = (digits + 0x3030'3030'3030'3030) >> (8 * zeros);
   if constexpr (std::endian::native == std::endian::big) text = std::byteswap(text);
   std::memcpy(to, &text, kMost);

@@ -20,7 +20,7 @@ enum class Protocol : std::uint8_t { kResp2 = 2, kResp3 = 3 };
 // follow; the caller must write exactly that many.
 class ReplyWriter {
  public:
-  // Guess: longer than any text of ours with its arguments.
+  // Guess: longer than any error text of the daemon with its arguments.
   static constexpr std::size_t kMaxErrorBytes = 1024;
 
   ReplyWriter(OutputBuffer& out, Protocol protocol) : out_(&out), protocol_(protocol) {}

@@ -168,7 +168,7 @@ class OptionParser {
   const BatchOption* swallower_ = nullptr;
   std::string_view swallowed_;
   std::array<bool, kBatchOptions.size()> is_seen_{};
-  static constexpr std::size_t kMostWaits = 2 * BatchOptions::kMaxAfter;  // each batch with both
+  static constexpr std::size_t kMostWaits = 2 * BatchOptions::kMaxAfter;  // each batch by both
   std::size_t waits_ = 0;
   std::unordered_map<std::string_view, std::size_t>
       after_;  // id, its index in options_.after; views of the command

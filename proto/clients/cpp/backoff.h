@@ -1,5 +1,5 @@
-// The pauses between a client's attempts to connect. A value; one thread's; nothing blocks or
-// fails.
+// The pauses between a client's attempts to connect. A value that one thread uses; nothing blocks
+// or fails.
 #pragma once
 
 #include <algorithm>

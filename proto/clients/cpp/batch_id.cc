@@ -10,8 +10,8 @@ namespace locksley::client {
 
 std::string random_batch_id() {
   std::array<unsigned char, 16> bits{};
-  // Up to 256 bytes come whole; only a signal before the kernel's generator is ready can interrupt
-  // it.
+  // Up to 256 bytes come whole; a signal can interrupt the call only before the kernel's generator
+  // is ready.
   while (::getrandom(bits.data(), bits.size(), 0) != static_cast<ssize_t>(bits.size())) {
     if (errno != EINTR) std::abort();  // no such system call: Linux before 3.17
   }

@@ -25,7 +25,7 @@ class BatchStream::Retries {
   Retries(Client& client, std::chrono::milliseconds full_patience)
       : client_(client), no_longer_full_(deadline_in(full_patience)) {}
 
-  // Waits, if the command may succeed later; else, and once the patience is at its end, returns the
+  // Waits if the command may succeed later; otherwise, and once the patience is over, returns the
   // error.
   Expected<void> wait_after(ClientError error) {
     const bool is_full = error.code == "QUEUEFULL";
@@ -102,7 +102,7 @@ Expected<void> BatchStream::pass_over(std::string_view payload) {
     ++acknowledged_;
     return {};
   }
-  // The daemon refuses this one if the batch was not streamed in.
+  // The daemon refuses this first job if the batch was not streamed in.
   append(payload);
   auto sent = send_chunk();
   if (!sent && sent.error().code == "CLOSED") return std::unexpected(exists_);
@@ -148,7 +148,7 @@ Expected<void> BatchStream::find_place() {
   const auto status = client_->status(id_);
   if (!status) return std::unexpected(status.error());
   if (status->jobs < acknowledged_) return lost(status->jobs);
-  // If it has all of them by now, the next ADDAT says so.
+  // If the batch has all jobs of the chunk by now, the reply to the next ADDAT says so.
   if (status->jobs < acknowledged_ + pending()) drop_front(status->jobs - acknowledged_);
   return {};
 }

@@ -24,15 +24,15 @@ namespace locksley::client {
 // its patience lasts.
 //
 // A stream can be resumed. If open() finds a batch with the ID of its options, for the same handler
-// and with jobs, the caller adds all jobs from the first one on: those that are there are passed
-// over, and not compared.
+// and with jobs, the caller adds all jobs from the first one on: the jobs that the batch has are
+// passed over, and not compared.
 //
 // Owned by its creator and used by the thread that uses the client, which must outlive it. add(),
 // flush() and close() block while a chunk is sent and while the daemon refuses it for the time
-// being. If it is destroyed before close(), the batch stays open; the daemon closes it after its
-// open_timeout. Errors of kind kProtocol: the batch has lost jobs that the daemon had confirmed.
-// Code EXISTS: the batch was there before, and was not streamed in, or has more jobs than the
-// caller added; it is as it was.
+// being. If the stream is destroyed before close(), the batch stays open; the daemon closes it
+// after its open_timeout. Errors of kind kProtocol: the batch has lost jobs that the daemon had
+// confirmed. Code EXISTS: the batch was there before, and was not streamed in, or has more jobs
+// than the caller added; the batch is unchanged.
 class BatchStream {
  public:
   static constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
@@ -65,19 +65,20 @@ class BatchStream {
   class Retries;
 
   BatchStream(Client& client, std::string id, std::chrono::milliseconds full_patience);
-  // The batch that made OPEN fail with `exists`, if it is one to go on with; else that error.
+  // A stream of the batch that made OPEN fail with `exists`, if it can be continued; else that
+  // error.
   static Expected<BatchStream> resume(Client& client, std::string_view handler,
                                       const proto::BatchOptions& options,
                                       std::chrono::milliseconds full_patience, ClientError exists);
   Expected<void> send_chunk();
-  // One ADDAT of the chunk.
+  // Sends one ADDAT with the chunk.
   Expected<void> send_once();
-  // After OFFSET: takes those jobs out of the chunk that are there.
+  // After OFFSET: removes from the chunk the jobs that the batch has.
   Expected<void> find_place();
-  // A job that a resumed batch has already.
+  // Passes over a job that a resumed batch has already.
   Expected<void> pass_over(std::string_view payload);
   void append(std::string_view payload);
-  // The first jobs of the chunk are confirmed.
+  // Removes the first jobs of the chunk, which are confirmed.
   void drop_front(std::size_t jobs);
   std::unexpected<ClientError> lost(std::uint64_t jobs) const;
 

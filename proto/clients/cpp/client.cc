@@ -25,10 +25,11 @@ namespace {
 // firewalls and proxies, and long enough to cost nothing.
 constexpr std::chrono::milliseconds kSlice{10'000};
 
-// Of one attempt to connect, where there are others. A lost SYN is sent again after a second.
+// The timeout of one attempt to connect, if there are several addresses. A lost SYN is sent again
+// after a second.
 constexpr std::chrono::milliseconds kAttemptOfSeveral{2'000};
 
-// What one read of results may take: large, so that reading is few system calls.
+// The most bytes of one read of results: many, so that reading takes few system calls.
 constexpr std::size_t kReadBytes = std::size_t{256} << 10;
 
 // The part of `deadline` that one slice may take; at least a millisecond, as 0 means for ever to
@@ -74,7 +75,7 @@ void write_batch_command(OutputBuffer& out, std::string_view command, std::strin
   for (const std::string& word : words) writer.argument(word);
 }
 
-// What follows a failed attempt: nothing, or the next one, at once or after a pause.
+// Decides what follows a failed attempt: an error, or the next attempt, at once or after a pause.
 class Client::Attempts {
  public:
   Attempts(Client& client, Deadline deadline) : client_(client), deadline_(deadline) {}
@@ -107,8 +108,9 @@ class Client::Attempts {
   Backoff backoff_{std::random_device{}()};
 };
 
-// While a reply is read, whose rows a visitor may see. If the visitor throws, the rest of the reply
-// is still to come, and would be taken for the reply to the next command.
+// Lives while a reply is read whose rows a visitor may get. If the visitor throws, the rest of the
+// reply is still to come, and would be taken for the reply to the next command: the destructor
+// closes the connection.
 class Client::Reading {
  public:
   explicit Reading(Client& client) : client_(client) { client_.is_reading_ = true; }
@@ -191,8 +193,8 @@ Expected<int> Client::transact(std::span<const std::string_view> buffers, Repeat
       return sent;
     }
     ClientError& error = outcome.error();
-    // Nothing may go on to use bytes of ours after this returns. A pipeline that was refused has
-    // more replies to come.
+    // The connection must not use the caller's bytes after this function has returned, and a
+    // pipeline that was refused has more replies to come.
     if (error.kind != Kind::kRefused || is_elsewhere(error.code)) connection_->close();
     if (is_sent && is_elsewhere(error.code)) --sent;
     if (sent > 0 && repeat == Repeat::kNever) return std::unexpected(std::move(error));
@@ -308,7 +310,7 @@ Expected<void> Client::read_results(std::string_view id, ResultsPosition& positi
                                     std::chrono::milliseconds block, const RowVisitor& visit, Passed passed,
                                     Rows which, Deadline deadline) {
   const std::string from = std::to_string(position.cursor);
-  // At least the rows that are only passed over, and one more.
+  // At least the rows that were visited already, and one more.
   const std::string rows = std::to_string(std::max<std::uint64_t>(count, position.shown.size() + 1));
   const std::string milliseconds = std::to_string(block.count());
   std::vector<std::string_view> command{"RESULTS", id, "FROM", from, "COUNT", rows};
@@ -451,7 +453,7 @@ Expected<std::optional<std::uint64_t>> Client::retry(std::string_view id,
   const auto before = status(id);
   if (!before) {
     if (before.error().code != "NOPERM") return std::unexpected(before.error());
-    // A user who may change batches and not read them.
+    // The user may change batches but not read them.
     const OutputBuffer out = command_of({});
     const auto sent = send(buffers_of(out), Repeat::kNever, reply_deadline());
     if (!sent) return std::unexpected(sent.error());

@@ -1,5 +1,5 @@
 // The client library's main class: a function for each command, with typed replies, reconnection
-// and repetition. A Client is one thread's at a time.
+// and repetition. One thread at a time uses a Client.
 #pragma once
 
 #include <chrono>
@@ -61,16 +61,16 @@ enum class Repeat { kSafe, kNever };
 // Members: a call for each command.
 class Client {
  public:
-  // Is called while the reply is read, so it may call another client and not this one: that fails
-  // with kLocal. What it throws leaves the call; its row counts as visited, and the next call
-  // reconnects.
+  // A visitor is called while the reply is read, so it may call another client but not this one:
+  // that fails with kLocal. An exception of the visitor leaves the call; its row counts as visited,
+  // and the next call reconnects.
   using RowVisitor = std::function<void(const ResultRow&)>;
 
   // Makes one attempt to connect: an absent daemon is reported at once, not after `patience`.
   static Expected<Client> connect(Address address, ClientOptions options = {});
-  // Connects to the first of them that accepts, and goes round the list for `patience`. An attempt
-  // takes 2 s at most: an address whose machine is gone must not use up the patience. `addresses`:
-  // at least one; with one as above.
+  // Tries the addresses in turn, for `patience`, and connects to the first daemon that accepts. An
+  // attempt takes 2 s at most: an address whose machine is gone must not use up the patience.
+  // `addresses`: at least one; with one as above.
   static Expected<Client> connect(std::vector<Address> addresses, ClientOptions options = {});
 
   Client(Client&&) noexcept = default;
@@ -82,7 +82,7 @@ class Client {
   Expected<proto::Reply> call(std::span<const std::string_view> command, Repeat repeat = Repeat::kSafe);
 
   // JOB of several jobs of one batch, as one pipeline: the replies in their order. An error reply
-  // stays in the place of its job. The replies together are in memory.
+  // stays in the place of its job. All replies are in memory at once.
   Expected<std::vector<proto::Reply>> jobs(std::string_view id, std::span<const std::uint64_t> indexes);
   // LOG of several jobs, likewise.
   Expected<std::vector<proto::Reply>> logs(std::string_view id, std::span<const std::uint64_t> indexes);
@@ -91,11 +91,10 @@ class Client {
   // 0: not at all.
   Expected<LogPart> log(std::string_view id, std::uint64_t index, std::uint64_t from,
                         std::chrono::milliseconds block = std::chrono::milliseconds{0});
-  // What a batch with these options, which the daemon has, is called in other commands: its id;
-  // user/id if an admin has made it for user/customer. Asks only if it is for a customer with a
-  // slash.
+  // The name in other commands of a batch with these options, which the daemon has: its id; user/id
+  // if an admin has made it for user/customer. Asks the daemon only if the customer has a slash.
   Expected<std::string> name_of(const proto::BatchOptions& options);
-  // The jobs that run, of one batch or, with an empty id, of all.
+  // The running jobs of one batch, or with an empty id of all batches.
   Expected<std::vector<RunningJob>> running(std::string_view id = {});
 
   // SUBMIT as one command, of which a copy is in memory while it is sent; use BatchStream for
@@ -145,12 +144,12 @@ class Client {
   // Returns how many jobs will not run because of it; jobs that run are asked to stop.
   Expected<std::uint64_t> cancel(std::string_view id);
   // RETRY with the ROUND of a STATUS before it, so that it is executed once though it may be sent
-  // again. Returns how many jobs are queued again; nothing, if they are and the reply with their
-  // number was lost. For a user who may not ask for STATUS, a RETRY that is not repeated.
-  // `indexes`: only these jobs; empty: all that have failed.
+  // again. Returns how many jobs are queued again; nothing, if they are queued but the reply with
+  // their number was lost. For a user who may not ask for STATUS, sends a RETRY that is not
+  // repeated. `indexes`: only these jobs; empty: all that have failed.
   Expected<std::optional<std::uint64_t>> retry(std::string_view id,
                                                std::span<const std::uint64_t> indexes = {});
-  // Whether a batch that was over, and its results, were dropped.
+  // Drops a finished batch and its results; false if there was none to drop.
   Expected<bool> forget(std::string_view id);
   Expected<void> set_weight(std::string_view id, std::uint32_t weight);
   // 0: no bound.
@@ -162,19 +161,19 @@ class Client {
                            std::uint64_t count);
   Expected<std::vector<HandlerInfo>> handlers();
   Expected<std::vector<TenantInfo>> tenants();
-  // What `changes` lacks stays as it is.
+  // Settings that `changes` lacks stay unchanged.
   Expected<void> set_customer(std::string_view customer, const proto::CustomerSettings& changes);
   Expected<CustomerInfo> customer(std::string_view customer);
-  // Whether it had settings of its own.
+  // Returns whether the customer had settings of its own.
   Expected<bool> delete_customer(std::string_view customer);
   // `match` may be empty: any.
   Expected<CustomerList> customers(std::string_view match, std::uint64_t cursor, std::uint64_t count);
   Expected<WorkerList> workers();
   Expected<void> ping();
 
-  // Finds the daemon that serves, as any command does. A user who may not read is not refused.
+  // Finds the daemon that serves, as any command does. Succeeds also for a user who may not read.
   Expected<void> find_serving();
-  // Of the daemon of the last attempt, so after a successful call of the one that serves.
+  // The address of the last attempt: after a successful call, that of the daemon that serves.
   const Address& address() const { return route_.current(); }
 
   // For classes that use this one (BatchStream). `buffers` together are one encoded command;
@@ -208,7 +207,7 @@ class Client {
                               std::chrono::milliseconds block, const RowVisitor& visit, Passed passed,
                               Rows which, Deadline deadline);
   Deadline reply_deadline() const { return deadline_in(options_.reply_timeout); }
-  // Of the reply to a command that waits until `waited` at most.
+  // The deadline of the reply to a command that waits until `waited` at most.
   Deadline reply_deadline(Deadline waited) const {
     return waited == kNoDeadline ? reply_deadline() : earlier(reply_deadline(), waited + options_.patience);
   }
@@ -216,7 +215,7 @@ class Client {
   Route route_;
   ClientOptions options_;
   std::unique_ptr<Connection> connection_;
-  bool is_reading_ = false;  // a reply, while a visitor may run
+  bool is_reading_ = false;  // a reply is being read, and a visitor may run
 };
 
 // Encodes `SUBMIT|OPEN|RUN handler options…` and announces `further` more arguments, which the

@@ -63,7 +63,7 @@ Expected<void> Connection::open(const Address& address, std::string_view name, D
   }
   if (hello && (!hello->is_aggregate() || hello->find("proto") == nullptr))
     return protocol_error("the reply to HELLO");
-  // What a server thinks of CLIENT SETINFO is of no consequence.
+  // The replies to CLIENT SETINFO are read, but an error in them does not matter.
   for (int i = 0; hello && i < 2; ++i) hello = read(deadline);
   if (!hello) return std::unexpected(std::move(hello.error()));
   return {};

@@ -1,5 +1,5 @@
-// A connection that has sent HELLO: whole replies, without reconnection and repetition. One
-// thread's at a time.
+// A connection that has sent HELLO: whole replies, without reconnection and repetition. Used by one
+// thread at a time.
 #pragma once
 
 #include <memory>
@@ -46,7 +46,7 @@ class Connection {
   const std::string& peer() const { return link_.peer(); }
 
  private:
-  // The next bytes of the server cannot be read.
+  // The error for bytes of the server that are no reply.
   std::unexpected<ClientError> broken_reply();
 
   Link link_;

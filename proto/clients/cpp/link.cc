@@ -67,7 +67,7 @@ void Link::close() {
   open_ = false;
   asio::error_code ignored;
   socket_.close(ignored);
-  // The handlers of what was under way still refer to the caller's buffers: let them end.
+  // The handlers of the pending operations still refer to the caller's buffers: let them end.
   while (write_running_ || read_running_) {
     if (io_.stopped()) io_.restart();
     io_.run_one();
@@ -91,7 +91,7 @@ Expected<void> Link::connect(const Address& address, Deadline deadline) {
     error = result;
     finished = true;
   };
-  // A name goes through the resolver, which is a thread of Asio's; a number needs none.
+  // A name goes through the resolver, which is a thread of Asio's; an IP address needs no resolver.
   asio::error_code not_a_number;
   const auto number = asio::ip::make_address(host, not_a_number);
   if (!not_a_number) {
@@ -112,7 +112,7 @@ Expected<void> Link::connect(const Address& address, Deadline deadline) {
   if (!in_time) return fail(Kind::kUnavailable, "no connection in the time given");
   if (error) return fail(Kind::kUnavailable, "cannot connect: " + error.message());
   socket_.set_option(asio::ip::tcp::no_delay(true), error);
-  // A wait can be as long as a batch: a peer that vanished without a word must come to light.
+  // A wait can be as long as a batch: keep-alive finds a peer that has vanished.
   socket_.set_option(asio::socket_base::keep_alive(true), error);
   open_ = true;
   return address.tls ? secure(address, deadline) : Expected<void>{};

@@ -1,4 +1,5 @@
-// Bytes over a TCP or TLS connection, with deadlines and an interrupt. One thread's at a time.
+// Bytes over a TCP or TLS connection, with deadlines and an interrupt. Used by one thread at a
+// time.
 #pragma once
 
 #include <asio/io_context.hpp>

@@ -53,7 +53,7 @@ Route::Next Route::pause() {
 
 void Route::advance() {
   is_loading_ = false;
-  // After an address that was followed, the list goes on where it was.
+  // After an address that a standby named, the search continues in the list where it was.
   if (current_ == addresses_[index_]) index_ = (index_ + 1) % addresses_.size();
   current_ = addresses_[index_];
 }

@@ -32,22 +32,22 @@ class Route {
   explicit Route(std::vector<Address> addresses, Reach reach = Reach::kAnywhere);
 
   // Addresses of other daemons of the same cluster, as HOST:PORT, which are tried after those of
-  // the list; the first kMostNamed of them. They replace those that were named before; what is no
-  // address, or out of reach, is left out. current() stays.
+  // the list; the first kMostNamed of them. They replace those that were named before; a word that
+  // is no address, or an address out of reach, is left out. current() stays.
   static constexpr std::size_t kMostNamed = 16;  // guess: no cluster has so many daemons
   void name_others(const std::vector<std::string>& addresses);
 
   // The address of the next attempt, or of the connection.
   const Address& current() const { return current_; }
   bool is_list() const { return addresses_.size() > 1; }
-  // All that it tries, for messages, separated by commas.
+  // All addresses that it tries, for messages, separated by commas.
   std::string text() const { return text_of(addresses_); }
 
-  // Chooses the next attempt after an error of the attempt at current(). Nothing: the error is none
-  // that another attempt or another address mends.
+  // Chooses the next attempt after an error of the attempt at current(). Nothing: no other attempt
+  // or address can help.
   std::optional<Next> after(const ClientError& error);
-  // What the attempt came to, one by one; the first three choose the next one. Of a list, the
-  // address of a connection that served and broke comes once more before the others.
+  // The possible outcomes of the attempt; the first three functions choose the next attempt. In a
+  // list, the address of a connection that served and broke is tried once more before the others.
   Next unreachable();
   // `reply`: the error of a daemon on standby, `READONLY the active daemon is HOST:PORT`.
   // Credentials and TLS are those of current(). A reply without an address counts as unreachable.
@@ -60,8 +60,8 @@ class Route {
 
  private:
   Next pause();
-  void advance();  // current() is the next of the list
-  // The address that a daemon has named; none: it is none, or out of reach.
+  void advance();  // current() becomes the next address of the list
+  // The address that a daemon has named; none: the word is no address, or is out of reach.
   std::optional<Address> named(std::string_view word) const;
 
   std::vector<Address> addresses_;  // the first `given_` are those of the constructor

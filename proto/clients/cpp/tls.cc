@@ -14,8 +14,8 @@ namespace {
 
 using Kind = ClientError::Kind;
 
-// What OpenSSL says is of its own files and lines; of a file that cannot be opened, the system's
-// reason.
+// OpenSSL's reason, without the names of its own files; for a file that cannot be opened, the
+// system's reason.
 std::string reason_of(const asio::error_code& error) {
   const auto code = static_cast<unsigned long>(error.value());
   if (ERR_SYSTEM_ERROR(code)) return std::generic_category().message(ERR_GET_REASON(code));
@@ -29,8 +29,8 @@ std::unexpected<ClientError> bad_file(const std::string& file, const std::string
   return client_error(Kind::kInput, file + ": no " + what + " can be read from it: " + reason_of(error));
 }
 
-// No user is asked for a password: a program that waits at an invisible prompt is worse than one
-// that says no.
+// Never asks the user for a password: a program that waits at an invisible prompt is worse than an
+// error.
 int no_password(char*, int, int, void*) { return -1; }
 
 }  // namespace

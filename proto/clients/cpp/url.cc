@@ -37,7 +37,7 @@ std::optional<std::string> percent_decoded(std::string_view text) {
   return out;
 }
 
-// The host and port of `rest` into `address`; `whole` is for the message.
+// Reads the host and port of `rest` into `address`; `whole` is for the message.
 Expected<Address> with_host_and_port(Address address, std::string_view rest, std::string_view whole) {
   std::string_view host = rest;
   std::optional<std::string_view> port;
@@ -65,7 +65,7 @@ Expected<Address> with_host_and_port(Address address, std::string_view rest, std
   return address;
 }
 
-// For each of `list`, separated by commas, `address` with its host and port.
+// For each host of `list`, which commas separate, `address` with this host and port.
 Expected<std::vector<Address>> with_hosts_and_ports(const Address& address, std::string_view list,
                                                     std::string_view whole) {
   std::vector<Address> addresses;

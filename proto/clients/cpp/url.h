@@ -11,10 +11,10 @@
 
 namespace locksley::client {
 
-// Of clients. That of remote workers is another one.
+// The port for clients. Remote workers use another one.
 inline constexpr std::uint16_t kDefaultPort = 7770;
 
-// Where a daemon listens, and as whom to speak to it. A plain value.
+// Where a daemon listens, and the user, password and files for a connection to it. A plain value.
 struct Address {
   std::string host = "127.0.0.1";
   std::uint16_t port = kDefaultPort;
@@ -36,12 +36,12 @@ struct Address {
   friend bool operator==(const Address&, const Address&) = default;
 };
 
-// The texts of several, separated by commas.
+// The texts of several addresses, separated by commas.
 std::string text_of(const std::vector<Address>& addresses);
 
 // Reads HOST, HOST:PORT, [IPV6]:PORT, or a URL: SCHEME://[user[:password]@]host[:port][/0]. The
 // scheme is redis or locksley; with TLS, rediss or locksleys. User and password are
-// percent-decoded. `default_port`: where none is given. Fails with kAddress.
+// percent-decoded. `default_port`: the port if none is given. Fails with kAddress.
 Expected<Address> parse_address(std::string_view text, std::uint16_t default_port = kDefaultPort);
 
 // Reads one address or several, as HOST:PORT,HOST:PORT or

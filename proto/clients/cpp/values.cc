@@ -31,7 +31,7 @@ void take(const Reply& map, std::string_view key, std::optional<std::int64_t>& i
   if (const Reply* value = map.find(key); value != nullptr) into = value->to_integer();
 }
 
-// An array of maps, each by `one`.
+// Converts an array of maps, each by `one`.
 template <class Value>
 Expected<std::vector<Value>> to_list(const Reply& reply, Value (*one)(const Reply&)) {
   if (!reply.is_aggregate()) return unexpected_shape("an array");

@@ -40,12 +40,12 @@ const options = { slots: number('slots', 1, 1), name: values.name ?? `${hostname
 const file = pathToFileURL(resolve(positionals[0])).href;
 process.on('unhandledRejection', (error) => console.error('locksley-worker: a rejection that nothing handles:', error)); // other jobs go on
 if (!values.url && isatty(0)) refuse('jobs come from the daemon: name this program as `worker:` in its configuration, or give --url redis://HOST:7771');
-const local = values.url ? null : await import('../lib/local.js'); // before the module: it may print
+const local = values.url ? null : await import('../lib/local.js'); // before the module, which may print
 async function exported() {
   try {
     return Object.values(await import(file));
   } catch (error) {
-    // A module that the application imports in its turn is a matter for its stack trace.
+    // If a module that the application imports is missing, the stack trace says more.
     if (error.code !== 'ERR_MODULE_NOT_FOUND' || error.url !== file) throw error;
     return refuse(`there is no file ${positionals[0]}`);
   }
@@ -59,7 +59,7 @@ if (local) {
   for (const signal of ['SIGTERM', 'SIGINT']) {
     process.once(signal, () => {
       worker.stop();
-      process.once(signal, () => process.exit(75)); // the second one
+      process.once(signal, () => process.exit(75)); // at the second signal
     });
   }
   try {

@@ -6,7 +6,7 @@ export const PORTS =
   'clients connect to the port `listen.port`, 7770 unless it is configured otherwise, and workers to `workers.port`, 7771';
 
 export class Addresses {
-  url; // that which is believed to serve
+  url; // of the daemon that is believed to serve
   #urls;
   #at = 0;
   #port; // where an address has none
@@ -18,7 +18,7 @@ export class Addresses {
     [this.url] = this.#urls;
   }
 
-  // Other daemons of the same cluster.
+  // Adds other daemons of the same cluster.
   add(hosts) {
     for (const host of hosts) {
       const url = this.#atHost(this.url, host);
@@ -26,18 +26,18 @@ export class Addresses {
     }
   }
 
-  // Whether it was given, and not only named by a daemon.
+  // Whether the URL is in the list, and not only named by a standby.
   has(url) {
     return this.#urls.includes(url);
   }
 
-  // The daemon at `url` does not serve: the next one is that which `trouble` names, or else that of the list.
+  // The daemon at `url` does not serve: chooses the one that `trouble` names, or else the next one of the list.
   turn(url, trouble) {
     const named = /the active daemon is (\S+:\d+)$/.exec(trouble)?.[1];
     const other = named && this.#atHost(url, named);
     if (other && other !== url) {
       this.url = other;
-    } else if (this.url === url) { // else another command has turned already
+    } else if (this.url === url) { // else another command has chosen already
       this.#at = (this.#at + 1) % this.#urls.length;
       this.url = this.#urls[this.#at];
     }
@@ -53,14 +53,14 @@ function checked(url) {
   try {
     if (/^rediss?:/.test(url) && new URL(url).hostname) return url;
   } catch {
-    // Such as a port of 99999.
+    // The URL is invalid, for example because of a port of 99999.
   }
   const found = `${url.split(':')[0]}://${hostOf(url)}`; // without the password
   const hint = /^https?:/.test(url) ? `; the dashboard has a port of its own: ${PORTS}` : '';
   throw new TypeError(`an address is such as redis://queue:7770, or rediss://user:password@queue:7770 for TLS; found '${found}'${hint}`);
 }
 
-// Without user and password.
+// The addresses of a URL, without user and password.
 export function hostOf(url) {
   return PARTS.exec(url)?.[2] ?? url;
 }

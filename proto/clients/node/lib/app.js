@@ -7,11 +7,11 @@ import { LocksleyError, Refused, Unreachable } from './errors.js';
 import { Inline } from './inline.js';
 import { Transport, checked } from './wire.js';
 
-const CHUNK_JOBS = 2000; // guesses; the daemon's disk is waited for once a window
+const CHUNK_JOBS = 2000; // guesses; the program waits for the daemon's disk once for each window
 const CHUNK_BYTES = 1 << 20;
 const WINDOW = 8;
-const CANCEL_MS = 1000; // a guess: who aborts does not want to wait
-const LINGER_MS = 200; // jobs of a slow iterable do not wait for others for longer
+const CANCEL_MS = 1000; // a guess: a user who aborts does not want to wait
+const LINGER_MS = 200; // the longest time for which a job of a slow iterable waits for others
 
 const duration = (isRight, what, value) => {
   if (!isRight) throw new RangeError(`a duration is a number of milliseconds, ${what}, not ${value}`);
@@ -41,7 +41,7 @@ function optionWords(options) {
   return words;
 }
 
-// The payloads of a source in chunks. One that is not full is handed on LINGER_MS after its first payload came, whether others follow or not.
+// The payloads of a source in chunks. A chunk that is not full is handed on LINGER_MS after its first payload came, whether others follow or not.
 class Chunks {
   #source;
   #signal;
@@ -61,7 +61,7 @@ class Chunks {
     this.#read(payloadOf).catch((error) => (this.#error = error)).then(this.#due);
   }
 
-  // Payloads, and whether they are the last. Throws what the source throws, and when the signal is aborted.
+  // The next chunk, and whether it is the last one. Throws what the source throws, and the reason of an aborted signal.
   async next() {
     if (!this.#isDue && !this.#signal?.aborted) await new Promise((resolve) => (this.#wake = resolve));
     this.#signal?.throwIfAborted();
@@ -73,7 +73,7 @@ class Chunks {
     return [chunk, this.#isOver];
   }
 
-  // Closes the source. One that is silent closes when it goes on, and is not waited for.
+  // Closes the source, without waiting for it: a source that is silent closes when it continues.
   close() {
     clearTimeout(this.#timer);
     this.#signal?.removeEventListener('abort', this.#due);
@@ -104,8 +104,8 @@ class Chunks {
   }
 }
 
-// One SUBMIT if there are few; else a stream, which goes on where an earlier run of the program with the same id broke off. That run may have streamed
-// as few, because they came slowly. Returns what the batch is called: its id; user/id if an admin has made it for another user.
+// Sends one SUBMIT if there are few payloads; else a stream, which continues where an earlier run of the program with the same id broke off. That run may
+// have streamed as few payloads, because they came slowly. Returns the batch's name in commands: its id; user/id if an admin has made it for another user.
 async function submit(transport, handler, names, words, chunks, signal, isKnown) {
   const id = names.at(-1);
   const [payloads, isLast] = await chunks.next();
@@ -114,13 +114,14 @@ async function submit(transport, handler, names, words, chunks, signal, isKnown)
     if (!(reply instanceof Refused)) return nameOf(transport, names, signal);
     if (reply.code === 'EXISTS') {
       const [added] = await transport.ask([['ADDAT', await nameOf(transport, names, signal), 0, ...payloads.slice(0, 1)]], signal);
-      if (added instanceof Refused) throw reply; // that one was not streamed
+      if (added instanceof Refused) throw reply; // that batch was not streamed
     } else if (!reply.mayGoInParts) throw reply;
   }
   try {
     return await stream(transport, handler, names, words, [payloads, isLast], chunks, signal);
   } catch (error) {
-    // Without the id, no later run can go on. Where no daemon answers there is nothing to do: it closes the batch some time after its connection broke.
+    // Without the id, no later run can continue the batch. If no daemon answers, there is nothing to do: the daemon closes the batch some time after its
+    // connection broke.
     const ends = names.flatMap((name) => [['CANCEL', name], ['CLOSE', name]]); // CLOSE: for a user who may not cancel
     if (!isKnown && !signal?.aborted && !(error instanceof Unreachable)) await transport.ask(ends, AbortSignal.timeout(CANCEL_MS)).catch(() => {});
     throw error;
@@ -144,7 +145,7 @@ async function stream(transport, handler, names, words, [payloads, isLast], chun
     at += payloads.length;
     if (missing.length > 0) window.push(missing);
     const following = isLast ? null : chunks.next();
-    following?.catch(() => {}); // it is thrown below, unless a command fails before
+    following?.catch(() => {}); // its error is thrown below, unless a command fails before
     if (window.length > 0 && (window.length === WINDOW || Date.now() - began > LINGER_MS || !(await comesSoon(following)))) {
       await add(transport, id, sent, window, signal);
       [window, sent, began] = [[], at, Date.now()];
@@ -157,7 +158,7 @@ async function stream(transport, handler, names, words, [payloads, isLast], chun
   return id;
 }
 
-// Adds these chunks from index `at` on: halves, and so on, of one that is too much at a time, since a user may have room for few jobs.
+// Adds these chunks from index `at` on. Splits a chunk that is too large for one command into halves, and so on, because a user may have room for few jobs.
 async function add(transport, id, at, chunks, signal) {
   const commands = [];
   for (const payloads of chunks) {
@@ -175,41 +176,41 @@ async function add(transport, id, at, chunks, signal) {
   }
 }
 
-// What a batch may be called that has this id and is for this customer: for user/customer it may be user/id, since an admin may have a batch of its
-// own with this id.
+// The possible names of a batch that has this id and is for this customer: for user/customer also user/id, because an admin may have a batch of its own with
+// this id.
 function namesOf(id, customer = '') {
   const [user, ...rest] = String(customer).split('/');
   return rest.length > 0 ? [`${user}/${id}`, id] : [id];
 }
 
-// Which of these the batch is called, which the daemon has: a daemon without users knows no user/id.
+// The one of these names by which the daemon knows the batch: a daemon without users knows no user/id.
 async function nameOf(transport, names, signal) {
   if (names.length === 1) return names[0];
   const [reply] = await transport.ask([['STATUS', names[0]]], signal);
   return reply instanceof Refused ? names[1] : names[0];
 }
 
-// Whether there is a following chunk before the others have waited for long.
+// Whether the following chunk comes before the others have waited for LINGER_MS.
 async function comesSoon(following) {
   return following !== null && Promise.race([following.then(() => true, () => false), sleep(LINGER_MS, false, { ref: false })]);
 }
 
-const cancelledBy = new WeakMap(); // of a signal: its batches
+const cancelledBy = new WeakMap(); // for each signal, its batches
 
-// Cancels the batch when the signal is aborted, unless it was seen to be over. A signal has one listener, however many batches it is given to: it may live
-// as long as the program.
+// Cancels the batch when the signal is aborted, unless the batch was seen to be over. A signal has one listener, however many batches it is given to, because
+// it may live as long as the program.
 function cancelWith(signal, batch) {
   if (!cancelledBy.has(signal)) {
     const batches = new Set();
     cancelledBy.set(signal, batches);
-    signal.addEventListener('abort', () => batches.forEach((one) => one.cancel().catch(() => {})), { once: true }); // they may be gone
+    signal.addEventListener('abort', () => batches.forEach((one) => one.cancel().catch(() => {})), { once: true }); // the batches may be gone
   }
   const batches = cancelledBy.get(signal);
   batches.add(batch);
   batch.once(OVER, () => batches.delete(batch));
 }
 
-// What a subclass makes are functions that do as `fn`, with the methods of the subclass and those of functions.
+// The instances of a subclass are functions that call `fn`; they have the methods of the subclass and those of functions.
 class Callable {
   constructor(fn) {
     return Object.setPrototypeOf((...args) => fn(...args), new.target.prototype);
@@ -234,12 +235,13 @@ export class Task extends Callable {
 
   payload(args) {
     if (this.raw) return this.codec.dumps(args[0]);
-    // JSON would make null of one that is undefined, and then a function does not take its default.
+    // Leaves out undefined arguments at the end: JSON would make null of them, and then the
+    // function would not take its defaults.
     return this.codec.dumps({ task: this.name, args: args.slice(0, args.findLastIndex((arg) => arg !== undefined) + 1) });
   }
 
-  // A batch with a job for each item of an iterable, or of an async one, such as a stream of lines. Jobs of a long one run while it is still read.
-  // With an `id` of your own, a program that was interrupted may be run again: it adds what is missing.
+  // A batch with a job for each item of an iterable, or of an async one, such as a stream of lines. Jobs of a long one run while it is still read. With an
+  // `id` of your own, a program that was interrupted may be run again: it adds the missing jobs.
   map(items, options) {
     return this.#submit(items, (item) => [item], options);
   }
@@ -266,11 +268,11 @@ export class Task extends Callable {
     const names = namesOf(options.id ?? randomUUID(), all.for);
     const batch = new Batch(this.app, names[0], this.codec, signal);
     const chunks = new Chunks(items, (item) => this.payload(argsOf(item)), signal);
-    const cancel = () => batch.cancel().catch(() => {}); // it may be gone
+    const cancel = () => batch.cancel().catch(() => {}); // the batch may be gone
     try {
       batch.id = await submit(this.app.transport, this.handler, names, words, chunks, signal, options.id !== undefined);
     } catch (error) {
-      // Where no daemon answers, it goes on in the background for as long as the application's patience.
+      // If no daemon answers, cancel() goes on in the background for as long as the application's patience.
       if (signal?.aborted) await Promise.race([cancel(), sleep(CANCEL_MS, undefined, { ref: false })]);
       throw error;
     } finally {
@@ -282,14 +284,14 @@ export class Task extends Callable {
   }
 }
 
-// A daemon at `url`; with several addresses, redis://a:7770,b:7770, or several URLs, that which serves; without one, that of the environment's
-// LOCKSLEY_URL, or this machine's. `handler` is the handler of the daemon that runs the tasks, unless a task names another. `patience` is for how
+// The daemon at `url`; with several addresses, redis://a:7770,b:7770, or several URLs, the one that serves; without a URL, the daemon of the variable
+// LOCKSLEY_URL, or the one on this machine. `handler` is the handler of the daemon that runs the tasks, unless a task names another. `patience` is for how
 // many milliseconds a command is tried again when no daemon answers, or when it says "retry later". `redis`: options of ioredis.
 export class Locksley {
   tasks = new Map(); // by name
   #raw = new Map(); // by handler
   #settings;
-  #connected; // also while jobs run inline
+  #connected; // the Transport, also while jobs run inline
 
   constructor(url, { handler = 'node', codec = JSON_CODEC, patience = 60_000, redis = {} } = {}) {
     Object.assign(this, { handler, codec });
@@ -297,7 +299,7 @@ export class Locksley {
     this.connect(url || process.env.LOCKSLEY_URL || 'redis://127.0.0.1:7770');
   }
 
-  // From now on the daemon is this one. Nothing is sent yet.
+  // From now on the application uses the daemon at `url`. Sends nothing yet.
   connect(url) {
     const before = this.#connected;
     this.transport = this.#connected = new Transport(url, ...this.#settings);
@@ -325,23 +327,23 @@ export class Locksley {
     return new Task(this, name, elsewhere, options);
   }
 
-  // What a payload asks a worker to run: the task and its arguments.
+  // The task and the arguments that a payload asks a worker to run.
   callOf(payload, handler) {
     if (this.#raw.has(handler)) return [this.#raw.get(handler), [payload]];
     const call = this.codec.loads(payload);
     if (typeof call?.task !== 'string') throw new LocksleyError('the payload is not {"task": name, "args": [...]}');
     const task = this.tasks.get(call.task);
     if (!task) throw new LocksleyError(`no task is named '${call.task}'; there are: ${[...this.tasks.keys()].sort().join(', ') || 'none'}`);
-    const named = Object.keys(call.kwargs ?? {}).length > 0 ? [call.kwargs] : []; // as functions in JavaScript take them: an object behind the others
+    const named = Object.keys(call.kwargs ?? {}).length > 0 ? [call.kwargs] : []; // as functions in JavaScript take them: an object after the others
     return [task, [...(call.args ?? []), ...named]];
   }
 
-  // The batch of this id, which maybe another program submitted.
+  // The batch of this id, which another program may have submitted.
   batch(id, codec) {
     return new Batch(this, id, codec);
   }
 
-  // From now on jobs run in this process, through the codec, and no daemon is asked. Returns what restores the former state.
+  // From now on jobs run in this process, through the codec, and no daemon is asked. Returns a function that restores the former state.
   inline() {
     const before = this.transport;
     this.transport = new Inline(this);

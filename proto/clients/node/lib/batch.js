@@ -54,12 +54,12 @@ export class Batch extends EventEmitter {
     this.on('newListener', (event) => {
       if ((event === 'progress' || event === 'end') && !this.#watched) {
         this.#watched = true;
-        this.#watch().catch((error) => this.listenerCount('error') > 0 && this.emit('error', error)); // else it would end the program
+        this.#watch().catch((error) => this.listenerCount('error') > 0 && this.emit('error', error)); // without a listener, `error` would end the program
       }
     });
   }
 
-  // In the order of completion; those of a batch that runs as they come.
+  // The results in the order of completion; those of a running batch as soon as they come.
   [Symbol.asyncIterator]() {
     return this.results();
   }
@@ -75,7 +75,7 @@ export class Batch extends EventEmitter {
     this.emit(OVER);
   }
 
-  // In the order of the jobs. What ended early waits in memory.
+  // The results in the order of the jobs. Results that come early wait in memory.
   async *ordered(options) {
     const waiting = new Map();
     let at = 0;
@@ -111,7 +111,7 @@ export class Batch extends EventEmitter {
     return this.#seen(await this.#ask('STATUS'));
   }
 
-  // The last status, once the batch is over. The signal ends the waiting, not the batch.
+  // Returns the last status once the batch is over. The signal ends the wait, not the batch.
   async wait({ signal } = {}) {
     for (;;) {
       const status = this.#seen(checked(await this.app.transport.ask([['WAIT', this.id, BLOCK_MS]], signal))[0]);
@@ -119,17 +119,17 @@ export class Batch extends EventEmitter {
     }
   }
 
-  // How many jobs will not run because of it; those that run are asked to stop.
+  // Returns how many jobs will not run because of it; running jobs are asked to stop.
   cancel() {
     return this.#ask('CANCEL');
   }
 
-  // Queues the failed jobs again, or these of them: how many. After a reply that was lost it may say 0 although it did.
+  // Queues the failed jobs again, or only those with these indexes. Returns how many; after a lost reply it may be 0 although they were queued.
   async retry(...indexes) {
     return this.#ask('RETRY', 'ROUND', (await this.status()).retryRounds, ...indexes);
   }
 
-  // Why it does not run, and when it will be over.
+  // Why the batch does not run, and when it will be over.
   async explain() {
     const { state, reason, paused, ahead, share, received, jobs_per_second, eta_ms } = asMap(await this.#ask('EXPLAIN'));
     return { state, reason, paused: Boolean(paused), ahead, share: Number(share), received: Number(received), jobsPerSecond: Number(jobs_per_second), etaMs: eta_ms };

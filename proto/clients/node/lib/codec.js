@@ -6,7 +6,8 @@ const kindOf = (value) => (value === undefined ? 'undefined' : `a ${typeof value
 
 function withBytes(key, value) {
   const original = this[key]; // Buffer has a toJSON of its own
-  // JSON would have null in their place: a job with another argument. A member of an object that is undefined is left out, which reads as undefined.
+  // JSON would write null in their place, and the job would get another argument. A member of an object that is undefined is left out, which reads as
+  // undefined.
   if (typeof value === 'number' && !Number.isFinite(value)) throw isNoJson(String(value));
   if (typeof value === 'bigint') throw isNoJson('a bigint');
   if (Array.isArray(this) && (value === undefined || typeof value === 'function' || typeof value === 'symbol')) throw isNoJson(kindOf(value));

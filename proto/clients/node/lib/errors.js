@@ -1,5 +1,5 @@
-// What can go wrong: refusals of the daemon, and jobs that failed. The text of a failed job is one line for people, a TAB, and what a program
-// wants to know besides: as JSON, or in the bytes of the application's codec, as base64 (the same as in the Python package).
+// What can go wrong: refusals of the daemon, and jobs that failed. The text of a failed job is one line for people, a TAB, and details for programs: as JSON,
+// or in the bytes of the application's codec, as base64 (the same as in the Python package).
 import { format } from 'node:util';
 import { JSON_CODEC } from './codec.js';
 
@@ -20,7 +20,7 @@ export class Refused extends LocksleyError {
     this.code = /^[A-Z]+(?= )/.exec(text)?.[0] ?? 'ERR';
   }
 
-  // Whether fewer jobs at a time may be taken.
+  // Whether the daemon may accept fewer jobs at a time.
   get mayGoInParts() {
     return this.code === 'TOOBIG' && !/limits\.max_(batch_jobs|payload)/.test(this.message);
   }
@@ -36,7 +36,7 @@ export class JobError extends LocksleyError {
     Object.assign(this, { batch, index, status, text: message, exception, attempt });
   }
 
-  // Of the worker, or ''. On the prototype: who prints the error sees it once, as that of the cause.
+  // The stack in the worker, or ''. On the prototype, so that a printed error shows it once, as the stack of its cause.
   get remoteStack() {
     return this.cause?.stack ?? '';
   }
@@ -50,7 +50,7 @@ class RemoteError extends LocksleyError {
   }
 }
 
-// Cut before it is split: a message may be as long as the memory is large.
+// The text is cut before it is split: a message may fill the memory.
 const onOneLine = (text) => text.slice(0, LONGEST_LINE).split(/\s+/).join(' ');
 
 // Name, message and stack of anything that was thrown, also of what cannot be shown.
@@ -62,7 +62,7 @@ function described(error) {
   }
 }
 
-// The output of a job whose task threw this: of whatever cannot be encoded, its name.
+// The output of a job whose task threw this error; if it cannot be encoded, only its name.
 export function encodeFailure(error, attempt, codec) {
   const [name, text, stack] = described(error);
   const exception = onOneLine(name);

@@ -31,7 +31,7 @@ export interface BatchOptions {
 }
 
 export interface SubmitOptions extends BatchOptions {
-  /** With an id of your own, a program that was interrupted may be run again: it adds what is missing. */
+  /** With an id of your own, a program that was interrupted may be run again: it adds the missing jobs. */
   id?: string;
   /** When it is aborted, the batch is cancelled; values of its cancelled jobs throw the signal's reason. */
   signal?: AbortSignal;
@@ -44,7 +44,7 @@ export interface TaskOptions extends BatchOptions {
 }
 
 export interface Waiting {
-  /** Ends the waiting, not the batch. */
+  /** Ends the wait, not the batch. */
   signal?: AbortSignal;
 }
 
@@ -129,10 +129,10 @@ export class Batch<R = unknown> extends EventEmitter implements AsyncIterable<Re
   readonly id: string;
   on<E extends keyof BatchEvents>(event: E, listener: (...args: BatchEvents[E]) => void): this;
   once<E extends keyof BatchEvents>(event: E, listener: (...args: BatchEvents[E]) => void): this;
-  /** In the order of completion; those of a batch that runs as they come. */
+  /** The results in the order of completion; those of a running batch as soon as they come. */
   [Symbol.asyncIterator](): AsyncGenerator<Result<R>>;
   results(options?: Waiting & { onlyFailed?: boolean }): AsyncGenerator<Result<R>>;
-  /** In the order of the jobs. What ended early waits in memory. */
+  /** The results in the order of the jobs. Results that come early wait in memory. */
   ordered(options?: Waiting): AsyncGenerator<Result<R>>;
   /** What the task returned, in the order of the jobs; throws what the first `value` throws. */
   values(options?: Waiting): Promise<R[]>;
@@ -143,11 +143,11 @@ export class Batch<R = unknown> extends EventEmitter implements AsyncIterable<Re
   status(): Promise<Status>;
   /** The last status, once the batch is over. */
   wait(options?: Waiting): Promise<Status>;
-  /** How many jobs will not run because of it; those that run are asked to stop. */
+  /** Returns how many jobs will not run because of it; running jobs are asked to stop. */
   cancel(): Promise<number>;
-  /** Queues the failed jobs again, or these of them: how many. After a reply that was lost it may say 0 although it did. */
+  /** Queues the failed jobs again, or only those with these indexes. Returns how many; after a lost reply it may be 0 although they were queued. */
   retry(...indexes: number[]): Promise<number>;
-  /** Why it does not run, and when it will be over. */
+  /** Why the batch does not run, and when it will be over. */
   explain(): Promise<Explanation>;
   /** What is known of one job. */
   job(index: number): Promise<JobFacts>;
@@ -187,23 +187,23 @@ export interface LocksleyOptions {
 
 /** An application: its daemon, or several of which one serves, and its tasks. */
 export class Locksley {
-  /** With several addresses, `redis://a:7770,b:7770`, or several URLs; without one, that of LOCKSLEY_URL. LOCKSLEY_PASSWORD is for a URL without a password. */
+  /** With several addresses, `redis://a:7770,b:7770`, or several URLs; without a URL, LOCKSLEY_URL. LOCKSLEY_PASSWORD is for a URL without a password. */
   constructor(url?: string | string[], options?: LocksleyOptions);
   readonly tasks: ReadonlyMap<string, Task<any[], unknown>>;
   task<A extends any[], R>(name: string, fn: (...args: A) => R | Promise<R>, options?: TaskOptions): Task<A, R>;
   /** A task that another program has, to submit to: in another language, or in a module that is not to be imported here. */
   named<A extends any[] = any[], R = any>(name: string, options?: TaskOptions): Task<A, R>;
-  /** The batch of this id, which maybe another program submitted. */
+  /** The batch of this id, which another program may have submitted. */
   batch<R = unknown>(id: string, codec?: Codec): Batch<R>;
-  /** From now on the daemon is this one. Nothing is sent yet. */
+  /** From now on the application uses the daemon at `url`. Sends nothing yet. */
   connect(url: string | string[]): void;
-  /** From now on jobs run in this process, through the codec. Returns what restores the former state. */
+  /** From now on jobs run in this process, through the codec. Returns a function that restores the former state. */
   inline(): () => void;
   /** Closes connections, those of commands that wait once these have their replies, and ends events; the next command opens new ones. */
   close(): void;
 }
 
-/** What a task may know of its job, and say about it. */
+/** A job as its task sees it, and the reports of the task about it. */
 export class Job {
   private constructor();
   readonly batch: string;
@@ -220,7 +220,7 @@ export class Job {
   /** The next attempt has it as `note`. */
   saveNote(text: string): void;
 }
-/** The job that calls this, for its task. */
+/** The job of the task that calls this function. */
 export function currentJob(): Job;
 
 export class LocksleyError extends Error {}
@@ -253,7 +253,7 @@ export interface WorkerOptions {
 /** What `locksley-worker --url` runs. */
 export class RemoteWorker {
   constructor(app: Locksley, url: string, options: WorkerOptions);
-  /** Until stop(). Rejects with a Refused for what another try does not mend. */
+  /** Runs until stop(). Rejects with a Refused if another attempt cannot help. */
   run(): Promise<void>;
   /** Running jobs end; the others go back. */
   stop(): void;

@@ -75,7 +75,7 @@ export class Inline {
     const at = Math.max(0, Number(words[1]) - 1);
     const rows = batch.rows.slice(at, at + words[3]);
     const isEnd = batch.state === 'done' && at + rows.length >= batch.rows.length;
-    if (!isEnd && rows.length === 0) await sleep(5); // it is asked again at once
+    if (!isEnd && rows.length === 0) await sleep(5); // the caller asks again at once
     const shown = rows.filter((row) => !words.includes('FAILED') || row[1] !== 'ok');
     return [Buffer.from(isEnd ? '0' : String(at + rows.length + 1)), shown.map(([index, status, output]) => [index, Buffer.from(status), output])];
   }

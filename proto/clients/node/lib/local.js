@@ -6,9 +6,9 @@ import { Job, runJob } from './runner.js';
 const CLEANING_MS = 1000;
 const NEVER = new Promise(() => {});
 
-// Until the daemon wants no more of this process. SIGTERM, which the daemon sends when a job must stop (its time is over, it was cancelled, or the
-// daemon has drained for long enough), aborts the job's signal, and is the end; so is the end of the input while jobs run. Jobs that it ended are not
-// answered: the daemon knows why it wanted their end, and if it ends itself, they run again.
+// Serves jobs until the daemon closes the input or sends SIGTERM, which it sends when a job must stop: its time is over, it was cancelled, or the daemon has
+// drained for long enough. SIGTERM, and the end of the input while jobs run, abort the signals of the running jobs, and then the process ends. Jobs that do
+// not end well after that get no answer: the daemon knows why it stopped them, and if the daemon itself ends, they run again.
 export async function serve(app) {
   const handler = process.env.LOCKSLEY_HANDLER ?? '';
   const running = new Set();
@@ -29,7 +29,7 @@ export async function serve(app) {
     running.add(job);
     const end = await runJob(app, job, payload);
     running.delete(job);
-    if (isStopping && running.size === 0) setImmediate(() => process.exit(0)); // once it is answered
+    if (isStopping && running.size === 0) setImmediate(() => process.exit(0)); // once the answer is written
     return isStopping && end[0] !== 'ok' ? NEVER : end;
   });
   stop();

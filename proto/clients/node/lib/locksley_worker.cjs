@@ -1,18 +1,18 @@
 'use strict';
-// A Locksley worker in Node.js: serve(handler) answers each job with what the handler returns, or resolves to, for its payload.
-// One file, which needs nothing: copy it beside your worker.
+// A Locksley worker in Node.js: serve(handler) answers each job with what the handler returns, or resolves to, for its payload. One file, which needs no
+// other module: copy it beside your worker.
 //
 //   const { serve } = require('./locksley_worker.cjs');
 //
 //   serve((payload) => payload.toString().toUpperCase());
 //
-// The handler is given the payload as a Buffer, and {index, batch}: the job's place in its batch, and the batch's id. It returns a Buffer
-// (or another Uint8Array), a string (sent as UTF-8), or nothing for an empty output; or a promise of that. An error is the job's error, as one line;
-// its stack goes to standard error, and so to the daemon's log. The job has progress(percent) and writeNote(text), for who watches and for the next
-// attempt. One job at a time, unless the handler has `worker_protocol: 2` (then the job also has attempt, note, trace, timeoutMs and signal): how
-// many processes there are is the daemon's matter. The promise that serve() returns is fulfilled when the daemon wants no more of this process.
+// The handler is given the payload as a Buffer, and {index, batch}: the job's place in its batch, and the batch's id. It returns a Buffer (or another
+// Uint8Array), a string (sent as UTF-8), or nothing for an empty output; or a promise of that. An error is the job's error, as one line; its stack goes to
+// standard error, and so to the daemon's log. The job has progress(percent) and writeNote(text), for people who watch and for the next attempt. One job at a
+// time, unless the handler has `worker_protocol: 2` (then the job also has attempt, note, trace, timeoutMs and signal): the daemon decides how many processes
+// there are. The promise that serve() returns is fulfilled when the daemon closes standard input.
 //
-// Require it before anything that prints: from then on console and process.stdout write to standard error, and nothing gets between the answers. Node
+// Require it before anything that prints: from then on console and process.stdout write to standard error, and nothing else gets between the answers. Node
 // cannot hide descriptors 0 and 1 from programs that it starts: do not let them inherit those (stdio: ['ignore', 2, 2]). Node.js 18 or later.
 
 const fs = require('node:fs');
@@ -51,7 +51,7 @@ async function serveRuns(run) {
     for (let request = requests.next(); request !== null; request = requests.next()) {
       if (request.length === 8) {
         isVersion2 = true;
-        serveVersion2(run, request, stops); // the next message is not kept waiting
+        serveVersion2(run, request, stops); // not awaited: the next message may come meanwhile
       } else if (isVersion2) {
         stops.get(`${request[2]}/${request[1]}`)?.abort(); // [stop, index, batch]
       } else {
@@ -68,7 +68,7 @@ async function serveRuns(run) {
 }
 
 class Job {
-  #hasEnded = false; // what its handler left running may still speak: the daemon would take that to be about another job
+  #hasEnded = false; // code that its handler left running may still report: the daemon would take that for another job
 
   constructor(index, batch, more = {}) {
     Object.assign(this, { index, batch, ...more });
@@ -78,9 +78,9 @@ class Job {
     job.#hasEnded = true;
   }
 
-  // Per cent. With worker_protocol: 2 the daemon learns of which job.
+  // Per cent. With worker_protocol: 2 the message names the job.
   progress(percent) {
-    const n = Math.min(100, Math.max(0, Math.trunc(percent) || 0)); // NaN, of nothing out of nothing, is 0
+    const n = Math.min(100, Math.max(0, Math.trunc(percent) || 0)); // NaN, as from 0 / 0, is 0
     this.#say('progress', Buffer.from(`:${n}\r\n`));
   }
 
@@ -115,27 +115,27 @@ async function serveVersion2(run, request, stops) {
   write(Buffer.concat([Buffer.from('*3\r\n'), bulkString(index), bulkString(status), bulkString(output)]));
 }
 
-// console asks for it when it is first used.
+// console asks for process.stdout when it is first used.
 Object.defineProperty(process, 'stdout', { configurable: true, enumerable: true, get: () => process.stderr });
 
 // The requests in a stream of bytes, which comes in pieces of any size.
 class Requests {
-  #pieces = []; // not yet looked at, beyond what #wanted says
+  #pieces = []; // bytes that are not a whole message yet
   #size = 0;
-  #wanted = 1; // bytes that there must be for a look to be worth while: a large payload is put together once
+  #wanted = 1; // how many bytes the next look needs: so a large payload is put together once
 
   add(bytes) {
     this.#pieces.push(bytes);
     this.#size += bytes.length;
   }
 
-  // A message of any number of strings, or null: the rest is yet to come.
+  // The next message, an array of strings; null: the rest of it has yet to come.
   next() {
     if (this.#size < this.#wanted) return null;
     const bytes = this.#pieces.length === 1 ? this.#pieces[0] : Buffer.concat(this.#pieces);
     this.#pieces = [bytes];
     const strings = [];
-    let at = bytes.indexOf('\n') + 1; // behind "*3"
+    let at = bytes.indexOf('\n') + 1; // after "*3"
     const count = at === 0 ? 1 : Number(bytes.toString('latin1', 1, at - 2));
     while (strings.length < count) {
       const end = at === 0 ? -1 : bytes.indexOf('\n', at);

@@ -8,7 +8,7 @@ import { ELSEWHERE, LATER, REPLY_TIMEOUT_MS, afterReading, asMap, call, checked,
 
 const BLOCK_MS = 30_000;
 const BEAT_MS = 1000; // at most: STOP and CUT come in the reply of BEAT
-const SHORT_MS = 20; // while its leases take less, a slot has the next one there already
+const SHORT_MS = 20; // a slot whose leases take less gets its next lease in advance
 const SETTLE_BYTES = 4 << 20;
 const lost = async () => {
   throw new Refused('LOST the daemon has another store');
@@ -19,8 +19,8 @@ class Lease {
     const [name, batch, handler, first, count, attempt, timeoutMs, trace, payloads, id, , , range, note] = reply;
     Object.assign(this, { batch, first, attempt, timeoutMs, payloads, range, slot, worker, next: first, high: first + count });
     Object.assign(this, { name: name.toString(), handler: handler.toString(), id: id.toString(), trace: String(trace ?? ''), note: String(note ?? '') });
-    this.attemptNow = attempt; // for RECLAIM: each restart of the daemon makes it one higher, while the jobs keep the one they were told
-    this.left = new Set(Array.from({ length: count }, (_, i) => first + i)); // what the daemon takes this worker to hold
+    this.attemptNow = attempt; // for RECLAIM: each restart of the daemon makes it one higher, while the jobs keep the one they got
+    this.left = new Set(Array.from({ length: count }, (_, i) => first + i)); // the jobs that this worker holds, as the daemon sees it
     this.ended = new Map(); // index to [status, output]; not acknowledged yet
     this.unsent = [];
     this.job = null;
@@ -40,7 +40,7 @@ class Lease {
     this.job = null;
   }
 
-  // No job from `at` on starts, or from the first that has not: where to YIELD from, or null.
+  // Keeps jobs from `at` on, or from the first that has not started if that is higher, from starting. Returns where to YIELD from, or null.
   cut(at) {
     const start = Math.max(at, this.next);
     if (start >= this.high) return null;
@@ -49,7 +49,7 @@ class Lease {
     return start;
   }
 
-  // Under a new name, and only these jobs: the others run elsewhere. Daemons before 0.2 do not say the attempt.
+  // The lease has a new name, and only these jobs: the others run elsewhere. Daemons before 0.2 do not say the attempt.
   reclaimed(name, ranges, attempt = this.attemptNow) {
     this.name = name;
     this.attemptNow = attempt;
@@ -69,7 +69,7 @@ class Lease {
   #late(job) {
     this.#end(job.index, 'timeout', Buffer.from(`the job took longer than ${this.timeoutMs / 1000} s`));
     job.stop('timeout');
-    this.worker.giveBack(this, 0); // not to wait behind a job that may not end
+    this.worker.giveBack(this, 0); // they must not wait for a job that may not end
   }
 
   #end(index, status, output) {
@@ -82,7 +82,7 @@ class Lease {
 
 export class RemoteWorker {
   #leases = new Set();
-  #store = ''; // whose batches are leased
+  #store = ''; // the store whose batches are leased
   #link = null;
   #wake = null;
   #notes = new Map(); // to send in the next round, the last of each job: [lease, index, kind, value]
@@ -98,7 +98,7 @@ export class RemoteWorker {
     this.handlers = [...new Set([...app.tasks.values()].map((task) => task.handler))].sort();
   }
 
-  // Until stop(). Rejects with a Refused for what another try does not mend.
+  // Runs until stop(). Rejects with a Refused if another attempt cannot help.
   async run() {
     // A daemon that has taken over gives the leased jobs to others after some seconds.
     for (let delay = 100; !this.#isOver(); delay = Math.min(delay * 2, this.#leases.size > 0 ? 500 : 5000)) {
@@ -107,7 +107,7 @@ export class RemoteWorker {
       try {
         await this.#session(url);
       } catch (error) {
-        // Once it has joined, the page of a proxy whose daemon restarts is no reason to end, nor is a file of authorities that has changed.
+        // Once the worker has joined, the page of a proxy whose daemon restarts is no reason to end, nor is a file of authorities that has changed.
         const passes = LATER.has(error.code) || ELSEWHERE.has(error.code) || (['PROTOCOL', 'TLS'].includes(error.code) && this.#store);
         if (error instanceof Refused && !passes && this.addresses.has(url)) throw error;
         console.error(`locksley: ${url.split('@').pop().replace(/^rediss?:\/\//, '')}: ${error.message}; trying again`);
@@ -136,7 +136,7 @@ export class RemoteWorker {
     this.#wake?.();
   }
 
-  // What was sent is lost with its connection.
+  // A note that was sent is lost if its connection breaks.
   note(lease, index, kind, value) {
     this.#notes.set(`${lease.id} ${index} ${kind}`, [lease, index, kind, value]);
     this.stir();
@@ -202,7 +202,7 @@ export class RemoteWorker {
     this.#leases.delete(lease);
   }
 
-  // Settles what has ended, and claims for slots that want jobs, until the worker is stopped and all has ended.
+  // Settles jobs that have ended, and claims jobs for slots that want some, until the worker is stopped and all jobs have ended.
   async #serve(link, ask, broken) {
     let [isClaiming, outcome] = [false, null];
     for (;;) {
@@ -216,7 +216,7 @@ export class RemoteWorker {
         else if (reply) this.#take(new Lease(reply, slot, this));
       }
       for (const [lease, index, kind, value] of this.#notes.values()) this.#tell(['NOTE', lease.name, index, kind, value]);
-      this.#notes.clear(); // before the ends of their jobs
+      this.#notes.clear(); // sent before the ends of their jobs
       for (const lease of [...this.#leases]) this.#settle(ask, lease);
       if (this.#isOver()) break;
       const slot = this.slots.find((one) => one.leases === 0 || (one.leases === 1 && one.lastMs < SHORT_MS));
@@ -234,7 +234,7 @@ export class RemoteWorker {
     await within(call(link, ['LEAVE']), undefined, this.replyMs); // jobs that still run go back
   }
 
-  // Whether something was to be done before the time was over.
+  // Waits until stir() is called; false: the time was over before.
   #stirred(ms) {
     if (this.#isStirred) return true;
     return new Promise((resolve) => {
@@ -281,7 +281,7 @@ export class RemoteWorker {
       ask('SETTLE', lease.name, status, first, ...outputs).then(
         () => this.#acknowledged(lease, indexes),
         (error) => {
-          // The connection broke, or the daemon closes it: RECLAIM says what became of them.
+          // The connection broke, or the daemon closes it: the reply to RECLAIM says which of them still count.
           if (!(error instanceof Refused) || LATER.has(error.code)) return;
           console.error(`locksley: jobs ${first} to ${indexes.at(-1)} of batch ${lease.id}: ${error.message}`);
           this.#acknowledged(lease, indexes);

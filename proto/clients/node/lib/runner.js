@@ -5,15 +5,15 @@ import { LocksleyError, encodeFailure } from './errors.js';
 const LONGEST_NOTE = 4096; // bytes; the daemon takes no longer one
 const running = new AsyncLocalStorage();
 
-// The job that calls this, for its task.
+// The job of the task that calls this function.
 export function currentJob() {
   const job = running.getStore();
   if (!job) throw new LocksleyError('no job runs here');
   return job;
 }
 
-// What a task may know of its job, and say about it. `attempt` is 0 where the worker is not told; `note` is the last note of an earlier attempt;
-// `signal` is aborted when the batch is cancelled, or the time is over.
+// A job as its task sees it, and the reports of the task about it. `attempt` is 0 where the worker is not told; `note` is the last note of an earlier
+// attempt; `signal` is aborted when the batch is cancelled, or the time is over.
 export class Job {
   #controller = new AbortController();
   #percent = -1;
@@ -28,7 +28,7 @@ export class Job {
     return this.#controller.signal;
   }
 
-  // From 0 to 100. Only a change of the whole number is told.
+  // From 0 to 100. Only a change of the whole number is reported.
   progress(percent) {
     const whole = Math.min(100, Math.max(0, Math.round(percent) || 0));
     if (whole !== this.#percent) this.#tell(['PROGRESS', (this.#percent = whole)]);
@@ -37,7 +37,7 @@ export class Job {
   // The next attempt has it as `note`, as far as it fits into 4 KiB.
   saveNote(text) {
     const bytes = Buffer.from(String(text)).subarray(0, LONGEST_NOTE);
-    this.#tell(['TEXT', new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes, { stream: true })]); // no part of a character
+    this.#tell(['TEXT', new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes, { stream: true })]); // without a character that was cut
   }
 
   stop(reason) {

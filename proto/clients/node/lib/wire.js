@@ -1,6 +1,6 @@
-// Commands and replies over ioredis. A connection that breaks is made anew, to the next address, and the commands are sent again: so all commands
-// here may be repeated. A refusal that says "retry later", or that another daemon serves, is dealt with in the same way. ioredis' own resending is
-// off, because readers must know of a break.
+// Commands and replies over ioredis. A connection that breaks is made anew, to the next address, and the commands are sent again: so all commands here may be
+// repeated. A refusal that says "retry later", or that another daemon serves, is handled in the same way. ioredis' own resending is off, because readers must
+// know of a break.
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,12 +8,12 @@ import { Redis } from 'ioredis';
 import { Addresses, PORTS, hostOf } from './addresses.js';
 import { Refused, Unreachable } from './errors.js';
 
-export const BLOCK_MS = 5000; // of a command that waits: shorter than the time-outs of clients and of what is between
+export const BLOCK_MS = 5000; // of a command that waits: shorter than the time-outs of clients, proxies and firewalls
 export const REPLY_TIMEOUT_MS = 30_000;
 export const LATER = new Set(['QUEUEFULL', 'DRAINING', 'STORE']);
 export const ELSEWHERE = new Set(['READONLY', 'LOADING']); // it stands by, takes over, or is not sure that it still serves
 const AT_ONCE = 64; // commands that do not wait for jobs: a guess; each has a connection
-const FULL = /^ERR max number of clients reached/; // which passes
+const FULL = /^ERR max number of clients reached/; // a temporary refusal
 const LOG_IN = 'Log in by the URL, redis://USER:PASSWORD@HOST; LOCKSLEY_PASSWORD is for a URL without a password';
 const UNTRUSTED = /^(UNABLE_TO_(VERIFY_LEAF_SIGNATURE|GET_ISSUER_CERT|GET_ISSUER_CERT_LOCALLY)|(DEPTH_ZERO_SELF_SIGNED|SELF_SIGNED)_CERT|SELF_SIGNED_CERT_IN_CHAIN)$/;
 
@@ -34,15 +34,16 @@ function untrusted(cause) {
   }
 }
 
-// What of a log-in stands neither in the URL nor in the options of ioredis, which alone would take a URL with a user to have the password ''.
+// The parts of a log-in that are neither in the URL nor in the options of ioredis. For a URL with a user and no password, ioredis alone would send the
+// password ''.
 function logIn(url, options) {
   const { username, password } = new URL(url);
   const secret = password ? '' : options.password ?? process.env.LOCKSLEY_PASSWORD;
   return secret ? { username: username ? undefined : options.username ?? 'default', password: secret } : {};
 }
 
-// A connection of ioredis that does not come back by itself. Rejects with a Refused if the daemon refuses the log-in or the connection, or if the file
-// of authorities cannot be used; also for what accepts connections and says nothing, and when the signal is aborted.
+// A connection of ioredis that does not reconnect by itself. Rejects with a Refused if the daemon refuses the log-in or the connection, or if the file of
+// authorities cannot be used; rejects also if the server accepts the connection but does not reply, and when the signal is aborted.
 export async function connect(url, options, signal) {
   const redis = new Redis(logIn(url, options), url, {
     lazyConnect: true, connectTimeout: 5000, retryStrategy: () => null, maxRetriesPerRequest: null,
@@ -96,7 +97,7 @@ export function asMap(reply) {
   return map;
 }
 
-// For so many at a time, in the order in which they came.
+// Admits AT_ONCE commands at a time, in the order in which they came.
 class Room {
   #left = AT_ONCE;
   #waiting = new Set();
@@ -130,7 +131,7 @@ export class Transport {
   #patience;
   #options;
   #room = new Room();
-  #free = []; // with their URLs; they do not keep the process from ending
+  #free = []; // idle connections with their URLs; they do not keep the process from ending
   #hasWarned = false; // since the last reply
   closings = 0; // how often it was closed
 
@@ -174,7 +175,7 @@ export class Transport {
       } finally {
         room?.leave();
       }
-      const isFirst = until === null; // a connection that broke is made anew without a word
+      const isFirst = until === null; // a connection that broke is made anew without a warning
       until ??= Date.now() + this.#patience;
       if (Date.now() >= until) throw trouble;
       if (!isFirst && !this.#hasWarned) {
@@ -198,12 +199,13 @@ export class Transport {
   }
 }
 
-// Calls it after so long, when what has come until then was read: a process that was paused, or computed for long, does not give up before.
+// Calls `act` after `ms` milliseconds, once everything that has arrived was read: so a process that was paused, or computed for long, does not give up before
+// it has read a reply.
 export function afterReading(ms, act) {
   return setTimeout(() => setImmediate(act), ms); // between timers and immediates, Node.js reads
 }
 
-// Fails after so long, or when the signal is aborted.
+// Rejects after `ms` milliseconds, or when the signal is aborted.
 export function within(promise, signal, ms = REPLY_TIMEOUT_MS) {
   return new Promise((resolve, reject) => {
     const timer = afterReading(ms, () => reject(new Error(`no reply for ${ms / 1000} s`)));

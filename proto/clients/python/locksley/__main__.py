@@ -26,7 +26,7 @@ def _app_of(target: str, handler: str | None) -> App:
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
-        # A module that the application imports in its turn is a matter for its traceback.
+        # If a module that the application imports is missing, the traceback says more.
         if error.name is None or not (name == error.name or name.startswith(error.name + ".")):
             raise
         raise SystemExit(f"locksley: there is no module {error.name} in {os.getcwd()} or on Python's path") from None
@@ -74,10 +74,10 @@ def main() -> int:
         parser.error(f"--url: {error}")
     try:
         code = worker.run()
-    except (Refused, OSError) as error:  # OSError: of a file
+    except (Refused, OSError) as error:  # OSError: a file for TLS cannot be used
         print(f"locksley: {error}", file=sys.stderr)
         return 78
-    # At its end Python waits for the threads that coroutines have left. They get the rest of the grace time, or a second.
+    # At its end Python waits for the threads that coroutines have left. They get the rest of the grace time, but at least a second.
     last = threading.Timer(max(1.0, worker.end - time.monotonic()), os._exit, (code,))
     last.daemon = True
     last.start()

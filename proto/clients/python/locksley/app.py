@@ -20,9 +20,9 @@ from .inline import Inline
 from .wire import Ask, Transport, one, twins, with_names
 
 R = TypeVar("R")
-_CHUNK_JOBS, _CHUNK_BYTES = 5000, 4 << 20  # guesses; the daemon's disk is waited for once a chunk
-_LINGER_S = 0.2  # jobs of a slow iterable do not wait for others for longer
-_CANCEL_S = 1.0  # a guess: who interrupts a program does not want to wait
+_CHUNK_JOBS, _CHUNK_BYTES = 5000, 4 << 20  # guesses; the program waits for the daemon's disk once for each chunk
+_LINGER_S = 0.2  # a chunk that was begun longer ago is sent with its next payload
+_CANCEL_S = 1.0  # a guess: a user who interrupts a program does not want to wait
 _OPTIONS = "name weight timeout retries deadline keep delay retain slots max_fails trace for_ after after_ok ephemeral".split()
 
 
@@ -62,8 +62,8 @@ def _chunks(payloads: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 async def _name_of(ask: Ask, id: str, customer: str) -> str:
-    """What a batch that the daemon has is called: its id; user/id if an admin has made it for user/customer, since the admin may have a batch of
-    its own with this id."""
+    """The name in commands of a batch that the daemon has: its id; user/id if an admin has made it for user/customer, because the admin may have a
+    batch of its own with this id."""
     user, slash, _ = customer.partition("/")
     if slash:
         try:
@@ -75,8 +75,8 @@ async def _name_of(ask: Ask, id: str, customer: str) -> str:
 
 
 async def _submit(ask: Ask, handler: str, id: str | None, words: list[Any], payloads: Iterator[bytes], customer: str) -> str:
-    """One SUBMIT if there are few; else a stream. An earlier run may have streamed as few, because they came slowly. Returns what the batch is called:
-    its id; user/id if an admin has made it for another user."""
+    """Sends one SUBMIT if there are few payloads; else a stream. An earlier run may have streamed as few payloads, because they came slowly. Returns
+    the batch's name in commands: its id; user/id if an admin has made it for another user."""
     is_known, id = id is not None, new_id() if id is None else id
     chunks = _chunks(payloads)
     first = list(itertools.islice(chunks, 2))
@@ -89,14 +89,15 @@ async def _submit(ask: Ask, handler: str, id: str | None, words: list[Any], payl
             if refused.code == "EXISTS" and first:
                 try:
                     await one(ask, "ADDAT", await _name_of(ask, id, customer), 0, first[0][0])
-                except Refused:  # that one was not streamed
+                except Refused:  # that batch was not streamed
                     raise refused from None
             elif not (first and refused.may_go_in_parts):
                 raise
     try:
         return await stream(ask, handler, id, words, itertools.chain(first, chunks), customer)
     except BaseException as error:
-        # Without the id, no later run can go on. Without a daemon there is nothing to do: it closes the batch some time after its connection broke.
+        # Without the id, no later run can continue the batch. If no daemon answers, there is nothing to do: it closes the batch some time after the
+        # connection broke.
         if not is_known and not isinstance(error, (Unreachable, GeneratorExit)):
             names = [id, f"{customer.partition('/')[0]}/{id}"] if "/" in customer else [id]
             with contextlib.suppress(Exception):  # CLOSE: for a user who may not cancel
@@ -105,7 +106,8 @@ async def _submit(ask: Ask, handler: str, id: str | None, words: list[Any], payl
 
 
 async def _add(ask: Ask, id: str, at: int, payloads: list[bytes]) -> None:
-    """Sends halves, and so on, of what is too much at a time: a user may have room for few jobs."""
+    """Adds these payloads from index `at` on. Splits them into halves, and so on, if they are too many for one command: a user may have room for few
+    jobs."""
     try:
         if payloads:
             await one(ask, "ADDAT", id, at, *payloads)
@@ -118,7 +120,7 @@ async def _add(ask: Ask, id: str, at: int, payloads: list[bytes]) -> None:
 
 
 async def stream(ask: Ask, handler: str, id: str, words: list[Any], chunks: Iterator[list[bytes]], customer: str = "") -> str:
-    """Goes on where an earlier run of the program with the same id broke off. Returns what the batch is called."""
+    """Streams the chunks; continues where an earlier run of the program with the same id broke off. Returns the batch's name in commands."""
     at = there = 0
     try:
         await one(ask, "OPEN", handler, "ID", id, *words)
@@ -173,8 +175,8 @@ class Task(Generic[R]):
     async def _map(
         self, ask: Ask, /, items: Iterable[Any], *more: NoReturn, id: str | None = None, kwargs: Mapping[str, Any] = {}, **options: Any
     ) -> Batch[R]:
-        """A batch with a job for each item. Jobs of a long iterable run while it is still read. With an `id` of your own, a program that
-        was interrupted may be run again: it adds what is missing."""
+        """A batch with a job for each item. Jobs of a long iterable run while it is still read. With an `id` of your own, a program that was
+        interrupted may be run again: it adds the missing jobs."""
         if more:
             raise TypeError("map() takes one iterable; starmap(zip(a, b)) calls a task with several arguments")
         return await self._calls(ask, ((item,) for item in items), id=id, kwargs=kwargs, **options)
@@ -202,8 +204,8 @@ class _Decorator(Protocol):
 
 
 class App:
-    """A daemon at `url`; with several addresses, redis://a:7770,b:7770, or several URLs, that which serves; without one, that of the
-    environment's LOCKSLEY_URL, or this machine's. A URL without a password has that of LOCKSLEY_PASSWORD.
+    """The daemon at `url`; with several addresses, redis://a:7770,b:7770, or several URLs, the one that serves; without a URL, the daemon of the
+    variable LOCKSLEY_URL, or the one on this machine. LOCKSLEY_PASSWORD is for a URL without a password.
 
     `handler` is the handler of the daemon that runs the tasks, unless a task names another. `patience` is for how many seconds a command is
     tried again when no daemon answers, or when it says "retry later". Other options are those of a connection of redis-py."""
@@ -220,7 +222,7 @@ class App:
         self.connect(url or os.environ.get("LOCKSLEY_URL") or "redis://127.0.0.1:7770")
 
     def connect(self, url: str | Sequence[str]) -> None:
-        """From now on the daemon is this one. Nothing is sent yet."""
+        """From now on the application uses the daemon at `url`. Sends nothing yet."""
         self.transport = self._connected = Transport(url, self._patience, self._redis_options)
 
     @overload
@@ -261,7 +263,7 @@ class App:
                 self.task(name=f"{module.__name__}:{name}")(value)
 
     def call_of(self, payload: bytes, handler: str) -> tuple[Task[Any], Sequence[Any], Mapping[str, Any]]:
-        """What a payload asks a worker to run."""
+        """The task and the arguments that a payload asks a worker to run."""
         if handler in self._raw:
             return self._raw[handler], (payload,), {}
         call: dict[str, Any] = self.codec.loads(payload)
@@ -270,7 +272,7 @@ class App:
         return self.task_named(call["task"]), call.get("args", ()), call.get("kwargs", {})
 
     def task_named(self, name: str) -> Task[Any]:
-        """One of its own."""
+        """The application's own task of this name."""
         task = self.tasks.get(name)
         if task is None:
             said, (module, colon, _) = ", ".join(sorted(self.tasks)) or "none", name.partition(":")
@@ -280,7 +282,7 @@ class App:
         return task
 
     def batch(self, id: str, codec: Codec | None = None) -> Batch[Any]:
-        """The batch of this id, which maybe another program submitted."""
+        """The batch of this id, which another program may have submitted."""
         return Batch(self, id, codec)
 
     def inline(self) -> Inline:

@@ -71,8 +71,8 @@ class Explanation(NamedTuple):
 
 @dataclass(frozen=True)
 class JobFacts:
-    """As JOB has it: what is known of one job; times are milliseconds since 1970, 0: not yet, or not known. None: there is none. There is no
-    `payload` once the job is ok: it is kept while the job can be tried again."""
+    """As JOB has it: what is known of one job; times are milliseconds since 1970, 0: not yet, or not known. None: there is none. `payload` is None
+    once the job is ok: it is kept while the job can be tried again."""
 
     index: int
     status: str
@@ -127,8 +127,8 @@ class Batch(Generic[R]):
         return f"Batch({self.id!r})"
 
     async def read(self, ask: Ask, /, only_failed: bool = False, discard: bool = False) -> AsyncIterator[Result[R]]:
-        """In the order of completion; those of a batch that runs as they come. `discard`: the daemon drops what was delivered, if the
-        user may do that."""
+        """The results in the order of completion; those of a running batch as soon as they come. `discard`: the daemon drops the results that were
+        delivered, if the user may do that."""
         options = ["FAILED"] if only_failed else []
         cursor = "0"
         while True:
@@ -148,7 +148,7 @@ class Batch(Generic[R]):
                 options = ["DISCARD"]
 
     async def _ordered(self, ask: Ask, /) -> AsyncIterator[Result[R]]:
-        """In the order of the jobs. What ended early waits in memory."""
+        """The results in the order of the jobs. Results that come early wait in memory."""
         waiting: dict[int, Result[R]] = {}
         at = 0
         async for result in self.read(ask):
@@ -171,7 +171,7 @@ class Batch(Generic[R]):
                 yield error
 
     async def _result(self, ask: Ask, /, timeout: float | None = None) -> R:
-        """The value of the first job; for a batch of one. With `timeout` it is waited for as by wait(), until the batch is over."""
+        """The value of the first job; for a batch of one. With `timeout` it first waits as wait() does, until the batch is over."""
         if timeout is not None:
             await self._wait(ask, timeout)
         async for value in self._values(ask):
@@ -179,7 +179,7 @@ class Batch(Generic[R]):
         raise LocksleyError(f"batch {self.id} has no job of which a result is kept")
 
     async def _progress(self, ask: Ask, /, **bar_options: Any) -> AsyncIterator[Result[R]]:
-        """The results, with the bar of tqdm; without one if that is not installed, which a warning says."""
+        """The results, with the bar of tqdm; if that is not installed, without a bar and with a warning."""
         status = await self._status(ask)
         options = {"total": status.jobs, "desc": status.name or self.id, "unit": "job", **bar_options}
         try:
@@ -196,8 +196,8 @@ class Batch(Generic[R]):
         return as_status(await one(ask, "STATUS", self.id))
 
     async def _wait(self, ask: Ask, /, timeout: float | None = None, on_progress: Callable[[Status], object] | None = None) -> Status:
-        """Until it is over; TimeoutError after `timeout` seconds, which change nothing for the batch; while no daemon answers, it is
-        tried again for the application's patience. `on_progress` is called with the status, twice a second."""
+        """Waits until the batch is over. Raises TimeoutError after `timeout` seconds, which changes nothing for the batch; while no daemon answers,
+        it tries again for the application's patience. `on_progress` is called with the status, twice a second."""
         end = time.monotonic() + (float("inf") if timeout is None else timeout)
         while True:
             left_ms = max(1.0, min(500 if on_progress else BLOCK_MS, (end - time.monotonic()) * 1000))
@@ -210,12 +210,13 @@ class Batch(Generic[R]):
                 raise TimeoutError(f"batch {self.id} is not over after {timeout:g} s")
 
     async def _cancel(self, ask: Ask, /) -> int:
-        """How many jobs will not run because of it; those that run are asked to stop."""
+        """Returns how many jobs will not run because of it; running jobs are asked to stop."""
         return int(await one(ask, "CANCEL", self.id))
 
     async def _retry(self, ask: Ask, /, *indexes: int) -> int:
-        """Queues the failed jobs again, or these of them: how many. After a reply that was lost it may say 0 although it did."""
-        rounds = (await self._status(ask)).retry_rounds  # so that it may be sent again
+        """Queues the failed jobs again, or only those with these indexes. Returns how many; after a lost reply it may be 0 although they were
+        queued."""
+        rounds = (await self._status(ask)).retry_rounds  # so that RETRY may be sent again
         return int(await one(ask, "RETRY", self.id, "ROUND", rounds, *indexes))
 
     async def _forget(self, ask: Ask, /) -> bool:

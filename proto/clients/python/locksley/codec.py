@@ -32,7 +32,7 @@ def _object(value: dict[str, Any]) -> Any:
 
 
 def _encoder() -> Callable[[Any, int], Iterable[str]]:
-    """JSONEncoder.encode() makes its encoder in C anew for each value, which takes longer than to encode a small one; this is made once."""
+    """JSONEncoder.encode() makes a new encoder in C for each value, which takes longer than to encode a small value; this encoder is made once."""
     module: Any = json.encoder
     make: Callable[..., Callable[[Any, int], Iterable[str]]] | None = module.c_make_encoder
     if make:

@@ -1,7 +1,7 @@
 """What can go wrong: refusals of the daemon, and jobs that failed.
 
-The text of a failed job is one line for people, a TAB, and what a program wants to know besides: as JSON, or in the bytes of the
-application's codec, as base64. With such a codec the line for people names the class of the exception alone."""
+The text of a failed job is one line for people, a TAB, and details for programs: as JSON, or in the bytes of the application's codec, as base64. With
+such a codec the line for people names the class of the exception alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST_TRACEBACK = 6000
 
 
 class LocksleyError(Exception):
-    """The base of all of these."""
+    """The base of all errors of this package."""
 
 
 class Refused(LocksleyError):
@@ -34,7 +34,7 @@ class Refused(LocksleyError):
 
     @property
     def may_go_in_parts(self) -> bool:
-        """Whether fewer jobs at a time may be taken."""
+        """Whether the daemon may accept fewer jobs at a time."""
         return self.code == "TOOBIG" and "limits.max_batch_jobs" not in str(self) and "limits.max_payload" not in str(self)
 
 
@@ -43,7 +43,7 @@ class Unreachable(LocksleyError, ConnectionError):
 
 
 class Stopped(LocksleyError):
-    """For a task to raise, or what is raised in it, when its job should stop."""
+    """Raised in a task, or by a task, when its job should stop."""
 
 
 class RemoteTraceback(LocksleyError):
@@ -88,19 +88,19 @@ _BY_STATUS = {kind.status: kind for kind in (JobError, JobTimeout, JobCrashed, J
 
 
 def encode_failure(error: BaseException, attempt: int, codec: Codec) -> bytes:
-    """The output of a job whose task raised this: of whatever cannot be encoded, the name of its class."""
+    """The output of a job whose task raised this error; if it cannot be encoded, only the name of its class."""
     name = type(error).__name__
     try:
         return _encoded(name, *_described(name, error), attempt, codec)
-    except BaseException:  # of the codec, or there is no memory
+    except BaseException:  # an error of the codec, or there is no memory
         return name.encode(errors="replace")
 
 
 def _described(name: str, error: BaseException) -> tuple[str, str]:
-    """A line, and the traceback. An exception's own methods may raise anything; and a message may be as long as the memory is large."""
+    """A line, and the traceback. An exception's own methods may raise anything; and a message may fill the memory."""
     line = name
     parts: list[str] = []
-    frames = error.__traceback__.tb_next if error.__traceback__ else None  # without this package's own
+    frames = error.__traceback__.tb_next if error.__traceback__ else None  # without the frame of this package
     try:
         said = str(error)
         line = " ".join(f"{name}: {said[:_LONGEST_LINE]}".split())[:_LONGEST_LINE] if said else name

@@ -1,8 +1,8 @@
 """Executor: the interface of concurrent.futures, for programs that have a ProcessPoolExecutor.
 
-All that is submitted to one executor is one batch, which is streamed in; after its end, another one, since a batch may be cancelled, late,
-or full, and the daemon closes one that is open for long after its connection broke. A thread sends, another one reads results. As with the
-executors of the standard library, a program ends once all that it has submitted has ended, also if it does not call shutdown()."""
+All jobs of one executor are one batch, which is streamed in. After its end another batch follows: a batch may be cancelled, late, or full, and the
+daemon closes an open batch some time after its connection broke. One thread sends jobs, another one reads results. As with the executors of the
+standard library, a program ends once all that it has submitted has ended, also if it does not call shutdown()."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .wire import each, now, one
 
 _WINDOW = 10_000  # jobs that are sent and have not ended, at most
 _CHUNK_JOBS, _CHUNK_BYTES = 1000, 4 << 20  # of one command, which may be larger by one payload
-_EMPTY_BATCHES = 3  # one after the other: such a pool would go on without an end
+_EMPTY_BATCHES = 3  # in a row: the executor then fails, because it would go on without an end
 _NO_OPTIONS = {  # all but the first are those of the executors of concurrent.futures
     "keep": "each result is some future's", "max_tasks_per_child": "the handler has `max_jobs` in the daemon's configuration",
     **dict.fromkeys(("initializer", "initargs"), "what stands at the top of the workers' module runs once in each of their processes"),
@@ -37,9 +37,9 @@ _NO_OPTIONS = {  # all but the first are those of the executors of concurrent.fu
 class Executor(futures.Executor):
     """Runs calls of tasks, or of a module's functions (`python3 -m locksley MODULE` serves them), on the workers of a daemon.
 
-    `app`: an App or a URL, or `max_workers`: how many jobs run at a time at most. `task`: the one that submit() and map() call, which then take
-    no function. `handler`: the one of functions, by default that of the App. A future can be cancelled until its job is sent; at most twice
-    `max_workers` are sent, or 10,000 where it is None. Other options are those of a batch, but for `keep`."""
+    `app`: an App or a URL, or `max_workers`: how many jobs run at a time at most. `task`: the one that submit() and map() call, which then take no
+    function. `handler`: the one of functions, by default that of the App. A future can be cancelled until its job is sent; at most twice
+    `max_workers` are sent, or 10,000 where it is None. Other options are those of a batch, except `keep`."""
 
     def __init__(
         self, app: App | str | int | None = None, task: str | None = None, max_workers: int | None = None, handler: str | None = None, **options: Any
@@ -61,7 +61,7 @@ class Executor(futures.Executor):
         self._changed = threading.Condition()
         self._waiting: collections.deque[tuple[bytes, Future[Any]]] = collections.deque()
         self._running: dict[int, Future[Any]] = {}  # by index
-        self._closed = self._drops = self._is_sending = self._is_open = False  # open: the batch is there
+        self._closed = self._drops = self._is_sending = self._is_open = False  # open: the daemon has the batch
         self._broken: BaseException | None = None
         self._threads: list[threading.Thread] = []
 
@@ -81,7 +81,7 @@ class Executor(futures.Executor):
                 raise LocksleyError(f"an executor is for one handler: '{self._handler}', not '{task.handler}'")
             self._handler = task.handler
             self._waiting.append((payload, future))
-            if not self._threads:  # both now: where the program ends, Python starts no more
+            if not self._threads:  # both now: while the program ends, Python starts no more threads
                 _begun.add(self)
                 for work in (self._read, self._send):
                     self._threads.append(threading.Thread(target=self._carry_out, args=(work,), name="locksley-executor", daemon=True))
@@ -101,13 +101,13 @@ class Executor(futures.Executor):
             self._changed.notify_all()
         _cancel(dropped)
         if cancel_futures and self._threads:
-            with contextlib.suppress(Refused):  # it is over, and forgotten, or not there yet
+            with contextlib.suppress(Refused):  # the batch is over and forgotten, or not there yet
                 self._batch.cancel()
         for thread in list(self._threads) if wait else []:
             thread.join()
 
     def _carry_out(self, work: Callable[[], object]) -> None:
-        """What each thread runs. An error ends both, and is that of each future that is not done."""
+        """The function of each thread. An error ends both threads, and becomes the error of each future that is not done."""
         try:
             work()
         except BaseException as error:
@@ -119,7 +119,7 @@ class Executor(futures.Executor):
                 self._changed.notify_all()
             for future in lost:
                 future.set_exception(error)
-            with contextlib.suppress(LocksleyError):  # not there; else the thread that reads would wait for its end
+            with contextlib.suppress(LocksleyError):  # the batch is not there; otherwise the reading thread would wait for its end
                 self._batch.cancel()
 
     def _send(self) -> None:
@@ -129,7 +129,7 @@ class Executor(futures.Executor):
                 self._changed.wait_for(lambda: self._broken or (not self._is_open and (self._waiting or self._closed)))
                 if self._broken or not self._waiting:
                     return
-                self._is_sending, batch, at = True, self._batch, 0  # from here on it has a reader
+                self._is_sending, batch, at = True, self._batch, 0  # from here on the reading thread waits for it
             now(one(ask, "OPEN", self._handler, "ID", batch.id, *self._words))
             with self._changed:
                 self._is_open = True
@@ -141,11 +141,11 @@ class Executor(futures.Executor):
             empty = empty + 1 if payloads and not at else 0
             if empty == _EMPTY_BATCHES:
                 raise LocksleyError(f"{empty} batches of this executor ended before they had a job, the last one is {batch.id}")
-            with contextlib.suppress(Refused):  # it has ended before
+            with contextlib.suppress(Refused):  # the batch has ended before
                 now(one(ask, "CLOSE", batch.id))
 
     def _take(self, at: int) -> list[bytes]:
-        """What is to be sent, as soon as it is submitted and the window is open; nothing where the batch ends."""
+        """The payloads to send next, as soon as they are submitted and the window is open; none: the batch ends."""
         payloads: list[bytes] = []
         size = 0
         with self._changed:
@@ -164,8 +164,8 @@ class Executor(futures.Executor):
         return payloads
 
     def _add(self, batch: Batch[Any], payloads: list[bytes], at: int) -> int:
-        """How many jobs the batch has then. One that is too large by itself fails alone. Those that it does not take since it has ended, or is
-        full, are left in `payloads`."""
+        """Adds the payloads, and returns how many jobs the batch has then. A job that is too large by itself fails alone. If the batch takes no more
+        jobs, because it has ended or is full, the rest stays in `payloads`."""
         size = len(payloads)
         while payloads:
             try:
@@ -181,7 +181,7 @@ class Executor(futures.Executor):
                         break
                     size = 1
                     del payloads[0]
-                    with self._changed:  # those after it become one less
+                    with self._changed:  # the indexes of those after it become one less
                         unsent = self._unsent(at)
                         self._running.update(enumerate(unsent[1:], at))
                     unsent[0].set_exception(refused)
@@ -191,7 +191,7 @@ class Executor(futures.Executor):
         return [self._running.pop(index) for index in sorted(self._running) if index >= at]
 
     def _give_back(self, payloads: list[bytes], at: int) -> None:
-        """For the next batch."""
+        """Queues the jobs that were not sent again, for the next batch."""
         with self._changed:
             unsent = self._unsent(at)
             if not self._drops:
@@ -218,22 +218,22 @@ class Executor(futures.Executor):
                     future.set_result(result.value)
                 except Exception as error:
                     future.set_exception(error)
-            with self._changed:  # another one follows, should there be more jobs
+            with self._changed:  # another batch follows, if there are more jobs
                 self._batch, self._is_open = Batch(self._app, new_id(), batch.codec), False
                 self._changed.notify_all()
-            with contextlib.suppress(Refused):  # a user who may not: it expires
+            with contextlib.suppress(Refused):  # the user may not forget it: it expires
                 batch.forget()
 
 
 def _begins(future: Future[Any]) -> bool:
-    """False where it was cancelled. It may have begun before, if its job was given back."""
+    """Marks the future as running; false if it was cancelled. It may have begun before, if its job was given back."""
     return future.running() or future.set_running_or_notify_cancel()
 
 
 def _cancel(dropped: list[Future[Any]]) -> None:
     for future in dropped:
         if future.cancel():
-            future.set_running_or_notify_cancel()  # else futures.wait() would not take it for done
+            future.set_running_or_notify_cancel()  # otherwise futures.wait() would not count it as done
         else:  # it has begun, and its job was given back
             future.set_exception(futures.CancelledError())
 
@@ -249,7 +249,7 @@ def _wait_for_all() -> None:
 
 
 def _name_of(fn: Any) -> str:
-    """MODULE:FUNCTION, as a worker knows it that imports the module."""
+    """The name MODULE:FUNCTION, by which a worker that imports the module knows the function."""
     module, name = getattr(fn, "__module__", None), getattr(fn, "__qualname__", "")
     if module == "__main__":  # that of the program; an interactive session has none
         main: Any = sys.modules["__main__"]

@@ -59,7 +59,7 @@ class _Stored:
         rows = self._rows[at : at + count]
         is_end = is_closed and at + count >= len(self._rows)
         if not rows and not is_end:
-            time.sleep(0.005)  # it is asked again at once
+            time.sleep(0.005)  # the caller asks again at once
         return ["0" if is_end else str(at + len(rows) + 1), [row for row in rows if "FAILED" not in options or row[1] != "ok"]]
 
     def status(self, *_: Any) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class _Stored:
 
 
 class Inline(contextlib.AbstractContextManager["Inline"]):
-    """In the place of an application's Transport until restore()."""
+    """Takes the place of an application's Transport until restore()."""
 
     def __init__(self, app: App) -> None:
         self._app, self._before = app, app.transport
@@ -114,7 +114,7 @@ class Inline(contextlib.AbstractContextManager["Inline"]):
         return [self._reply(*command) for command in commands]
 
     async def aask(self, commands: list[Command], *, patience: float | None = None) -> list[Any]:
-        """For a coroutine that is a job: in another thread, since a job that it submits may need its event loop."""
+        """For a coroutine that is a job it runs in another thread, because a job that the coroutine submits may need its event loop."""
         loop = asyncio.get_running_loop()
         return await (loop.run_in_executor(None, now, self.ask(commands)) if loop in loops.values() else self.ask(commands))
 

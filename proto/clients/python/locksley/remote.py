@@ -1,8 +1,8 @@
 """A worker on any machine: `python3 -m locksley module:app --url redis://…`, over proto/WORKER_PROTOCOL.md.
 
-The main thread has the connection: it sends what there is to say, all at once, and takes the replies as they come. Each slot has a
-thread, which runs one lease after the other; coroutines run side by side in a loop of their own. So BEATs go out whatever the jobs do, as
-long as they do not hold Python's global lock for longer than the lease.
+The main thread has the connection: it sends all commands that are due at once, and takes the replies as they come. Each slot has a thread, which runs
+one lease after the other; coroutines run side by side in a loop of their own. So BEATs go out whatever the jobs do, as long as they do not hold
+Python's global lock for longer than the lease.
 
 Short jobs keep that lock until their lease is over, at most a few milliseconds. So one SETTLE has the results of hundreds, and a lease is
 given to its slot only after the CLAIM for the next one was sent."""
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from .app import App
 
 _BEAT_S = 1.0  # at most: STOP and CUT come in the reply of BEAT
-_SHORT_S = 0.02  # while its leases take less, a slot has the next one there already
+_SHORT_S = 0.02  # a slot whose leases take less gets its next lease in advance
 _SETTLE_BYTES = 4 << 20
 Step = tuple[tuple[Any, ...], Callable[[Any], object]]  # a command, and the function that takes its reply
 
 
 class Lease:
-    """A range of jobs that this worker holds. The slot's thread calls run(), the main thread all else. What both use are deques, of which
-    each takes from an end of its own, so that neither waits for a lock."""
+    """A range of jobs that this worker holds. The slot's thread calls run(), the main thread everything else. Both threads use deques, each at an end
+    of its own, so that neither waits for a lock."""
 
     def __init__(self, worker: RemoteWorker, slot: int, reply: list[Any]) -> None:
         name, self.batch, handler, first, count, attempt, timeout_ms, trace, payloads, id, _, _, numbers, note, *_ = reply
@@ -46,12 +46,12 @@ class Lease:
             value, template = int(numbers[0]), b"{}" if numbers[1] is None else numbers[1]
             payloads = [template.replace(b"{}", b"%d" % number) for number in range(value, value + count)]
         self._worker, self.slot, self.name, self.id = worker, slot, text(name), text(id)
-        self._attempt = attempt  # for RECLAIM: each restart of the daemon makes it one higher, while the jobs keep the one they were told
+        self._attempt = attempt  # for RECLAIM: each restart of the daemon makes it one higher, while the jobs keep the one they got
         self._told = text(handler), attempt, text(trace or b""), text(note or b""), timeout_ms / 1000, self._tell
         self.has_run = self.is_over = False
         self._job: Job | None = None  # the last that has started
         self._is_stopped = False
-        self.held = set(range(first, first + count))  # what the daemon takes this worker to hold: the main thread changes it
+        self.held = set(range(first, first + count))  # the jobs that this worker holds, as the daemon sees it: the main thread changes it
         self._waiting: collections.deque[tuple[int, bytes]] = collections.deque(zip(range(first, first + count), payloads))
         self._ended: collections.deque[tuple[int, str, bytes]] = collections.deque()  # index, status, output
         self._sent: list[tuple[int, str, list[bytes]]] = []  # first index, status, outputs; not acknowledged yet, in the order of SETTLEs
@@ -80,7 +80,7 @@ class Lease:
             return max(self.held) + 1
 
     def settles(self) -> list[Step]:
-        """What has ended since the last time: a command for each run of indexes with the same status."""
+        """The commands for jobs that have ended since the last call: one for each run of indexes with the same status."""
         runs: list[tuple[int, str, list[bytes]]] = []
         following, size = (-1, ""), 0
         for _ in range(len(self._ended)):
@@ -96,7 +96,7 @@ class Lease:
 
     def _settled(self, reply: Any) -> None:
         """Replies come in the order of the commands."""
-        if isinstance(reply, Refused) and reply.code in LATER:  # on the next connection
+        if isinstance(reply, Refused) and reply.code in LATER:  # the results are sent again on the next connection
             raise reply
         first, _, outputs = self._sent.pop(0)
         if isinstance(reply, Refused):
@@ -104,7 +104,7 @@ class Lease:
         self.held.difference_update(range(first, first + len(outputs)))
 
     def reclaim(self, ask: Callable[..., Any]) -> None:
-        """After a reconnect: what of it is still wanted, under a new name. The others run elsewhere."""
+        """After a reconnect: claims the jobs of this lease again, under a new name. Jobs that the daemon does not give back run elsewhere."""
         name, ranges = "", cast(Any, [])
         words = ("RECLAIM", self.batch, self._attempt, min(self.held), max(self.held) + 1, "SLOT", self.slot)
         try:
@@ -127,7 +127,7 @@ class Lease:
         self._sent.clear()
 
     def cut(self, at: int = 0) -> list[Step]:
-        """No job from `at` on starts, or from the first that has not: they are given back."""
+        """Gives back the jobs from `at` on that have not started."""
         first = None
         with contextlib.suppress(IndexError):  # the slot's thread has taken the last one
             while self._waiting[-1][0] >= at:
@@ -138,7 +138,7 @@ class Lease:
         return [(("YIELD", self.name, first), _ignore)]
 
     def stop(self) -> None:
-        """The jobs that run, and those that start nevertheless."""
+        """Stops the running job, and the jobs that start nevertheless."""
         self._is_stopped = True
         if self._job:
             self._job.stop("cancelled")
@@ -155,18 +155,18 @@ class RemoteWorker:
         self._name, self._lease_ms, self._grace_s = name, int(lease_s * 1000), grace_s
         self._queues: list[queue.SimpleQueue[Lease]] = [queue.SimpleQueue() for _ in range(slots)]
         self._took_s = [1.0] * slots  # the last lease of each slot
-        self._notes: dict[tuple[Lease, int, str], Any] = {}  # to send in the next round, the last of each job: any thread adds
+        self._notes: dict[tuple[Lease, int, str], Any] = {}  # to send in the next round, the last of each kind and job: any thread adds
         self._woken, self._waker = socket.socketpair()
         self._is_stirred = False
-        # Of the main thread alone.
-        self._store = ""  # whose batches are leased
+        # Used by the main thread alone.
+        self._store = ""  # the store whose batches are leased
         self._leases: list[Lease] = []  # of each slot in the order in which it runs them: so their results are settled in that order
         self._fresh: list[Lease] = []  # those that their slots do not have yet
         self._later: list[Step] = []  # to send in the next round
         self._draining = self._claiming = False  # claiming: a CLAIM waits at the daemon
 
     def run(self) -> int:
-        """Until SIGTERM or SIGINT; a second one ends the process at once. An error of the configuration is a Refused."""
+        """Runs until SIGTERM or SIGINT; a second one ends the process at once. Raises Refused for an error of the configuration."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         for slot in range(len(self._queues)):
@@ -179,7 +179,7 @@ class RemoteWorker:
                 self._serve(connection, self._join(connection))
             except (Refused, STRANGE, *ERROR_REPLIES, *BROKEN) as error:
                 trouble = refusal(error) if isinstance(error, (STRANGE, *ERROR_REPLIES)) else error
-                # Once it has joined, the page of a proxy whose daemon restarts is no reason to end.
+                # Once the worker has joined, the page of a proxy whose daemon restarts is no reason to end.
                 passes = (*LATER, *ELSEWHERE, "PROTOCOL") if self._store else LATER + ELSEWHERE
                 if isinstance(trouble, Refused) and trouble.code not in passes and url in self._addresses.urls:
                     raise trouble from None
@@ -205,13 +205,13 @@ class RemoteWorker:
         self.stir()
 
     def stir(self) -> None:
-        """There is something to send. Any thread may call it."""
+        """Wakes the main thread: there is something to send. Any thread may call it."""
         if not self._is_stirred:
             self._is_stirred = True
             self._waker.send(b"!")
 
     def note(self, lease: Lease, index: int, kind: str, value: Any) -> None:
-        """Any thread may call it. What was sent is lost with its connection."""
+        """Any thread may call it. A note that was sent is lost if its connection breaks."""
         self._notes[lease, index, kind] = value
         self.stir()
 
@@ -230,7 +230,7 @@ class RemoteWorker:
                 os._exit(70)
 
     def _join(self, connection: Any) -> float:
-        """Seconds from BEAT to BEAT."""
+        """Joins, and reclaims the leases. Returns the seconds from BEAT to BEAT."""
 
         def ask(*words: Any) -> Any:
             connection.send_command(*words)
@@ -248,13 +248,13 @@ class RemoteWorker:
         return float(min(_BEAT_S, joined["beat_ms"] / 1000))
 
     def _serve(self, connection: Any, beat_s: float) -> None:
-        """From JOIN until the worker was stopped and all has ended, or the connection breaks."""
+        """Serves from JOIN on until the worker was stopped and all jobs have ended, or the connection breaks."""
         takes: collections.deque[Callable[[Any], object]] = collections.deque()  # of the commands whose replies are to come
         heard = beaten = time.monotonic()
         leaving = False
         while not leaving or takes:
-            self._is_stirred, moment = False, time.monotonic()  # before it looks
-            # A CLAIM waits for less. If this process was paused, the replies are there.
+            self._is_stirred, moment = False, time.monotonic()  # before the steps are collected
+            # A CLAIM waits for less time. If this process was paused, its replies have arrived: then there is no timeout.
             if takes and moment - heard > REPLY_S and not connection.can_read(0):
                 raise redis.TimeoutError(f"no reply for {REPLY_S:g} s")
             steps = self._steps(moment - beaten >= beat_s)
@@ -279,7 +279,7 @@ class RemoteWorker:
                 self._woken.recv(16)
 
     def _steps(self, is_time_to_beat: bool) -> list[Step]:
-        """What there is to say. A note comes before the end of its job, and so it is collected after that."""
+        """The commands that are due. A note is sent before the end of its job, and so it is collected after that end."""
         steps = [step for lease in list(self._leases) for step in self._steps_of(lease)]
         for (lease, index, kind), value in [self._notes.popitem() for _ in range(len(self._notes))]:
             self._later.append((("NOTE", lease.name, index, kind, value), _ignore))
@@ -318,7 +318,7 @@ class RemoteWorker:
                 self._fresh.append(lease)
 
     def _obey(self, orders: Any) -> None:
-        """The reply of BEAT."""
+        """Carries out the orders in the reply to BEAT."""
         by_name = {lease.name: lease for lease in self._leases}
         for words in () if isinstance(orders, Refused) else orders:
             order, name, at, *_ = [*map(text, words), "", ""]  # CUT name at, STOP name, or DRAIN

@@ -46,7 +46,7 @@ class Daemon(contextlib.AbstractContextManager["Daemon"]):
         self.close()
 
     def close(self) -> None:
-        """Ends it, whatever runs: the second SIGTERM waits for nothing."""
+        """Ends the daemon, whatever runs: the second SIGTERM waits for nothing."""
         self.process.terminate()
         try:
             self.process.wait(1)

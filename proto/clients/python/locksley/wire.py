@@ -1,11 +1,10 @@
 """Commands and replies over redis-py, for threads and for asyncio.
 
-What takes a command or several is written once, as a coroutine that is given an Ask; twins() makes a blocking method of it, and one for
-asyncio. With Transport.aask it waits as coroutines do; with Transport.ask, which blocks, it never suspends, so now() and each() run it in
-a thread.
+A method that sends commands is written once, as a coroutine that is given an Ask; twins() makes a blocking method of it, and one for asyncio. With
+Transport.aask it waits as coroutines do; with Transport.ask, which blocks, it never suspends, so now() and each() run it in a thread.
 
-A connection that breaks is made anew, to the next address, and the commands are sent again: so all commands here may be repeated. A
-refusal that says "retry later", or that another daemon serves, is dealt with in the same way."""
+A connection that breaks is made anew, to the next address, and the commands are sent again: so all commands here may be repeated. A refusal that says
+"retry later", or that another daemon serves, is handled in the same way."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ redis_asyncio: Any = importlib.import_module("redis.asyncio")
 T = TypeVar("T")
 Command = Sequence[Any]
 
-BLOCK_MS = 5000  # of a command that waits: shorter than the time-outs of clients and of what is between
+BLOCK_MS = 5000  # of a command that waits: shorter than the time-outs of clients, proxies and firewalls
 REPLY_S, CONNECT_S = 30.0, 5.0  # time-outs
 LATER = ("QUEUEFULL", "DRAINING", "STORE")
 ELSEWHERE = ("READONLY", "LOADING")  # it stands by, takes over, or is not sure that it still serves
@@ -54,7 +53,7 @@ log = logging.getLogger("locksley")
 
 
 class Ask(Protocol):
-    """Sends commands together, and returns their replies. `patience`: another than the application's."""
+    """Sends commands together, and returns their replies. `patience`: seconds, instead of the application's."""
 
     def __call__(self, commands: list[Command], *, patience: float | None = None) -> Awaitable[list[Any]]: ...
 
@@ -84,7 +83,7 @@ def twins(
     method: Callable[Concatenate[Any, Ask, P], AsyncIterator[T]],
 ) -> tuple[Callable[Concatenate[Any, P], Iterator[T]], Callable[Concatenate[Any, P], AsyncIterator[T]]]: ...
 def twins(method: Any) -> Any:
-    """Of a method that is given an Ask: one that blocks, and one for asyncio."""
+    """Makes two methods of one that is given an Ask: one that blocks, and one for asyncio."""
     run: Any = each if inspect.isasyncgenfunction(method) else now
 
     def blocking(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -101,7 +100,7 @@ def twins(method: Any) -> Any:
 
 
 def with_names(made: type[T]) -> type[T]:
-    """A decorator of a class with twins: help() and tracebacks have them by the names that users know."""
+    """A decorator of a class with twins: help() and tracebacks show them by the names that users know."""
     for name, value in vars(made).items():
         if hasattr(value, "__signature__"):
             value.__name__, value.__qualname__ = name, f"{made.__name__}.{name}"
@@ -112,7 +111,7 @@ def with_names(made: type[T]) -> type[T]:
 
 
 def refusal(error: BaseException) -> Refused:
-    """redis-py takes some codes off the text, and makes classes of them."""
+    """The Refused of an error of redis-py, which takes some codes off the text, and makes classes of them."""
     if isinstance(error, STRANGE):
         if 'got "H"' in str(error) or "b'HTTP/" in str(error):
             return Refused("PROTOCOL", f"this port speaks HTTP, for the dashboard: {_PORTS}")
@@ -128,7 +127,7 @@ def refusal(error: BaseException) -> Refused:
 
 
 def trouble_of(error: BaseException) -> str:
-    """What is wrong with a connection, and what to do about it, where redis-py does not say so."""
+    """What is wrong with a connection, and what to do about it if redis-py does not say so."""
     said = str(error).rstrip(".") or type(error).__name__
     is_unknown = re.search("local issuer certificate|self.signed certificate", said)
     return said + (": name the authority that signed it: --ca-file FILE for a worker, App(url, ssl_ca_certs=FILE) for an App" if is_unknown else "")
@@ -139,14 +138,15 @@ def text(value: Any) -> str:
 
 
 def as_map(reply: Any) -> Mapping[str, Any]:
-    """A map is a flat array in RESP2, and a dict where redis-py speaks RESP3. Its words are text, but for what JOB has of users."""
+    """A map is a flat array in RESP2, and a dict where redis-py speaks RESP3. Strings become text, except the payload and the output of JOB, which
+    are the users' bytes."""
     pairs = reply.items() if hasattr(reply, "items") else zip(reply[::2], reply[1::2])
     named = ((text(key), value) for key, value in pairs)
     return {key: text(value) if isinstance(value, bytes) and key not in ("payload", "output") else value for key, value in named}
 
 
 async def _outcome(value: Any) -> Any:
-    """Of a method of redis-py's blocking classes, or of those for asyncio."""
+    """The result of a method of redis-py's blocking classes, or of its classes for asyncio."""
     return await value if inspect.isawaitable(value) else value
 
 
@@ -169,7 +169,8 @@ def bulk(word: bytes) -> bytes:
 
 
 def packed(commands: Iterable[Command]) -> bytes:
-    """In one piece, since each write gives Python's global lock away. redis-py's own takes several times as long for many words."""
+    """All commands in one piece, because each write releases Python's global lock. The function of redis-py takes several times as long for many
+    words."""
     pieces: list[bytes] = []
     for command in commands:
         pieces.append(b"*%d\r\n" % len(command))
@@ -178,7 +179,7 @@ def packed(commands: Iterable[Command]) -> bytes:
 
 
 def _check_files(options: Mapping[str, Any]) -> None:
-    """That the files for TLS can be used: an OSError says which cannot. redis-py takes them for a trouble of the network."""
+    """Checks that the files for TLS can be used: an OSError names the file that cannot. redis-py would report it as a failure of the network."""
     authorities, certificate, key = (options.get(name) for name in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile"))
     for file in (authorities, certificate, key):
         if file:
@@ -195,9 +196,9 @@ def _check_files(options: Mapping[str, Any]) -> None:
 
 
 class Addresses:
-    """The daemons of which one serves: several URLs, or one with several addresses, redis://user:password@a:7770,b:7770; a:7770 is
-    redis://a:7770. `url` is the one that is believed to serve, and may be none of `urls`, since a standby named it. `options` are those of
-    a connection of redis-py; of a log-in, what stands in the URL comes before them, and after them the environment. Any thread may use it."""
+    """The daemons of which one serves: several URLs, or one with several addresses, redis://user:password@a:7770,b:7770; a:7770 is redis://a:7770.
+    `url` is the one that is believed to serve, and may be none of `urls`, since a standby named it. `options` are those of a connection of redis-py;
+    for a log-in, the URL counts before `options`, and `options` count before the environment. Any thread may use it."""
 
     def __init__(self, urls: str | Sequence[str], port: int, options: Mapping[str, Any]) -> None:
         # Replies are bytes here, whatever the program has elsewhere.
@@ -212,7 +213,7 @@ class Addresses:
 
     @staticmethod
     def host(url: str) -> str:
-        """With the port, and without user and password."""
+        """The host of a URL with the port, and without user and password."""
         return urlsplit(url).netloc.rpartition("@")[2]
 
     def _at_host(self, url: str, host: str) -> str:
@@ -224,11 +225,12 @@ class Addresses:
         return parts._replace(netloc=login + host + ("" if urlsplit(f"//{host}").port else f":{self._port}")).geturl()
 
     def add(self, hosts: Iterable[str]) -> None:
-        """Other daemons of the same cluster."""
+        """Adds other daemons of the same cluster."""
         self.urls += [url for url in (self._at_host(self.url, host) for host in hosts) if url not in self.urls]
 
     def connection(self, pool: Any) -> tuple[str, Any]:
-        """One that is not open yet, of the kind of this pool of redis-py; and where it leads. Until the files for TLS can be used, an OSError."""
+        """The URL of the daemon, and a connection to it that is not open yet, of the class that this pool of redis-py makes. Raises OSError as long
+        as a file for TLS cannot be used."""
         if not self._are_files_checked:
             _check_files(self._options)
             self._are_files_checked = True
@@ -236,11 +238,11 @@ class Addresses:
         return url, pool.from_url(url, **self._options).make_connection()
 
     def turn(self, url: str, trouble: str) -> None:
-        """The daemon at `url` does not serve: the next one is that which it names, or else that of the list."""
+        """The daemon at `url` does not serve: chooses the one that it names, or else the next one of the list."""
         named = re.search(r"the active daemon is (\S+:\d+)$", trouble)
         if named and self._at_host(url, named[1]) != url:
             self.url = self._at_host(url, named[1])
-        elif self.url == url:  # else another thread has turned already
+        elif self.url == url:  # else another thread has chosen already
             self._at = (self._at + 1) % len(self.urls)
             self.url = self.urls[self._at]
 
@@ -274,8 +276,8 @@ class Transport:
         return await (exchange if patience is None else asyncio.wait_for(exchange, patience))
 
     async def _apart(self, attempt: Coroutine[Any, Any, list[Any]]) -> list[Any]:
-        """In a task of its own, since redis-py loses cancellations: it uses asyncio.wait_for, which before Python 3.12 drops one that comes just
-        at the end, and it may fail while it closes the connection. asyncio.wait drops none."""
+        """Runs the attempt in a task of its own, because redis-py loses cancellations: it uses asyncio.wait_for, which before Python 3.12 drops a
+        cancellation that comes just at the end, and it may fail while it closes the connection. asyncio.wait drops none."""
         task = asyncio.ensure_future(attempt)
         try:
             await asyncio.wait([task])
@@ -286,7 +288,7 @@ class Transport:
         return task.result()
 
     async def _close_with(self, loop: asyncio.AbstractEventLoop, free: list[Any]) -> AsyncGenerator[None, None]:
-        """As asyncio.run() closes the asynchronous generators that are left, a loop that ends closes its connections."""
+        """asyncio.run() closes the asynchronous generators that are left: so this one closes the connections of a loop that ends."""
         try:
             yield
         finally:
@@ -304,7 +306,7 @@ class Transport:
                 end = end or time.monotonic() + patience
                 if (isinstance(error, Refused) and error.code not in LATER + ELSEWHERE) or time.monotonic() >= end:
                     raise
-                if delay == 2 * _FIRST_DELAY_S:  # not the first time: a connection that broke is made anew without a word
+                if delay == 2 * _FIRST_DELAY_S:  # not the first time: a connection that broke is made anew without a warning
                     log.warning("%s; trying again for %g s", error, patience)
             await _outcome(sleep(delay * random.uniform(0.5, 1.0)))
             delay = min(2 * delay, _LONGEST_DELAY_S)
@@ -317,7 +319,7 @@ class Transport:
         try:
             await _outcome(connection.send_packed_command([packed(commands)]))
             replies = [await reply_of(connection) for _ in commands]
-        except ERROR_REPLIES as error:  # to the log-in: redis-py has closed the connection, and opens it again when it is used
+        except ERROR_REPLIES as error:  # replies to the log-in: redis-py has closed the connection, and opens it again when it is used
             replies = [refusal(error)]
         except BaseException as error:
             await _outcome(connection.disconnect())  # a late reply would be taken for that of the next command
@@ -336,7 +338,7 @@ class Transport:
         raise refused
 
     async def _turn(self, url: str, free: list[Any], trouble: str = "") -> None:
-        """The daemon at `url` does not serve. The connections that are free lead to it, too."""
+        """Chooses another daemon, because the one at `url` does not serve. Closes the free connections, which lead to it, too."""
         self._addresses.turn(url, trouble)
         with contextlib.suppress(IndexError):
             while True:

@@ -1,9 +1,8 @@
 #!/usr/bin/python3
-"""clang-tidy, and with it clang's thread-safety analysis, over the sources of core, proto and config (and of any
-folder named on the command line). A file that passed is not looked at again until what it consists of after
-preprocessing, or .clang-tidy, changes. The daemon is left out by default: each of its files costs up to a minute.
-With --quick the static analyzer (clang-analyzer-*), which takes nine tenths of the time, is left out; what deploy/test
---all runs has it.
+"""clang-tidy, and with it clang's thread-safety analysis, over the sources of core, proto and config (and of any folder named on the command line). A
+file that passed is not checked again until its text after preprocessing, or .clang-tidy, changes. The daemon is left out by default: each of its
+files costs up to a minute. With --quick the static analyzer (clang-analyzer-*), which takes nine tenths of the time, is left out; deploy/test --all
+runs it.
 
     clang_tidy.py --build BUILD_DIRECTORY [--quick] [FOLDER…]   (needs its compile_commands.json)"""
 
@@ -30,7 +29,7 @@ EXTRA = ["-Wno-deprecated-declarations", "-Wno-unknown-warning-option", "-Wno-un
 
 
 def preprocessed(entry):
-    """A digest of the file as the compiler sees it, comments included, or None if it cannot be told."""
+    """A digest of the file as the compiler sees it, comments included, or None if the preprocessor fails."""
     words = shlex.split(entry["command"])
     if "-o" in words:
         del words[words.index("-o"):words.index("-o") + 2]
@@ -46,13 +45,13 @@ def stamp_of(source, cache):
 
 
 def key_of(source, settings):
-    """Another one if anything has changed that clang-tidy could see. None: it cannot be told."""
+    """A key that changes with everything that clang-tidy could see. None: the preprocessor fails."""
     digest = preprocessed(source["entry"])
     return digest and hashlib.sha256(f"{digest} {settings} {EXTRA}".encode()).hexdigest()
 
 
 def said_of(database, file, left_out):
-    """None, or what clang-tidy said without the checks that are left out."""
+    """What clang-tidy says without the checks that are left out; None: nothing."""
     options = [f"--checks={','.join('-' + check for check in left_out)}"] if left_out else []
     extra = [f"--extra-arg={word}" for word in EXTRA]
     done = subprocess.run([CLANG_TIDY, "--quiet", f"--config-file={tree.ROOT / '.clang-tidy'}", "-p", str(database), *extra, *options, str(file)], cwd=tree.ROOT, capture_output=True, text=True)
@@ -73,8 +72,8 @@ def flags(entry):
 
 
 def groups(stale):
-    """At most GROUP, of the same flags, and of the same folder below the root: such sources include much the same. The groups are about as large
-    as each other, and the largest comes first."""
+    """Groups of at most GROUP sources with the same flags and in the same folder below the root: such sources include much the same. The groups have
+    about the same size; the largest comes first."""
     alike = {}
     for source in stale:
         alike.setdefault((os.path.dirname(source["path"]).split("/")[0], *flags(source["entry"])), []).append(source)
@@ -86,29 +85,29 @@ def groups(stale):
 
 
 def tidy_as_one(group, left_out=()):
-    """Like said_of(), of one file that consists of all in the group."""
+    """Like said_of(), for one file that consists of all sources of the group."""
     with tempfile.TemporaryDirectory() as scratch:
         unit = pathlib.Path(scratch, "group.cc")
-        # One text, not a file of #includes: in those the static analyzer does not look.
+        # One text, not a file of #includes: the static analyzer does not look into included files.
         unit.write_text("".join(f"#line 1 \"{source['path']}\"\n{file_of(source['entry']).read_text()}\n" for source in group))
         entry = group[0]["entry"]
         command = shlex.join([*flags(entry), "-c", str(unit)])
         (unit.parent / "compile_commands.json").write_text(
             json.dumps([{"directory": entry["directory"], "file": str(unit), "command": command}]))
-        # Several that include the same are no fault here; tests/lint/includes.py finds what a file includes twice.
+        # Several sources that include the same header are no fault here; tests/lint/includes.py finds headers that one file includes twice.
         return said_of(scratch, unit, ["readability-duplicate-include", *left_out])
 
 
 def tidy_alone(source, left_out=()):
-    """Like said_of(), of one file. By its own command: the build's database has none for a source that is compiled with others as one."""
+    """Like said_of(), for one file, by its own command: the build's database has none for a source that is compiled with others as one."""
     with tempfile.TemporaryDirectory() as scratch:
         pathlib.Path(scratch, "compile_commands.json").write_text(json.dumps([source["entry"]]))
         return said_of(scratch, source["entry"]["file"], left_out)
 
 
 def tidy(group, cache, left_out=()):
-    """Findings. Most of a file's time goes into the headers of the standard library: so several are looked at as one. Where that gave a finding,
-    which may be that two of them have something of the same name, each half is looked at in the same way."""
+    """The findings of a group. Most of the time of a file goes into the headers of the standard library, so several files are checked as one. If that
+    gives a finding, which may be only that two files use the same name, each half is checked in the same way."""
     if len(group) > 1 and tidy_as_one(group, left_out) is not None:
         middle = len(group) // 2
         return tidy(group[:middle], cache, left_out) + tidy(group[middle:], cache, left_out)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""No class in which everything happens: one that declares more than MANY functions, public and private ones together, says why, and none
-declares more than TOO_MANY. A limit on the lines of files is no limit on classes, since a class may be divided into any number of files."""
+"""No class does everything: a class that declares more than MANY functions, public and private ones together, says why, and no class declares more
+than TOO_MANY. A limit on the lines of files is no limit on classes, since a class may be divided into any number of files."""
 
 import re
 
@@ -17,7 +17,7 @@ NO_FUNCTION = re.compile(r"(?:using|friend|static_assert|enum|class|struct|union
 
 
 def members(code, begin):
-    """The statements of the class whose body begins at `begin`: declarations, and what stands before the bodies of functions and of classes."""
+    """The statements of the class whose body begins at `begin`: declarations, and the heads of functions and of classes."""
     depth, statement = 1, ""
     for at in range(begin, len(code)):
         letter = code[at]

@@ -16,13 +16,13 @@ COMMENT_WIDTH = 100
 
 
 def check(paths):
-    """What clang-format says about them; empty if nothing."""
+    """What clang-format says about the files; empty: nothing."""
     done = subprocess.run([CLANG_FORMAT, "--dry-run", "--Werror", *paths], cwd=tree.ROOT, capture_output=True, text=True)
     return done.stderr if done.returncode else ""
 
 
 def wide_comments(path, text):
-    """A finding for each; one that is a single word, such as an address, cannot be wrapped."""
+    """A finding for each comment that is too wide; a comment of a single word, such as an address, cannot be wrapped."""
     for number, line in enumerate(text.split("\n"), 1):
         comment = COMMENT.fullmatch(line)
         if not comment or len(line) <= COMMENT_WIDTH or " " not in comment[2]:

@@ -43,7 +43,7 @@ def flags_by_folder(build):
 
 
 def flags_for(header, by_folder):
-    """Those of the header's folder, else of a sub-folder, else of the nearest parent that has any; else the bare minimum."""
+    """The flags of the header's folder, else of a sub-folder, else of the nearest parent folder that has any; else the bare minimum."""
     folder = pathlib.PurePosixPath(header).parent
     while str(folder) != ".":
         if str(folder) in by_folder:
@@ -65,7 +65,7 @@ def up_to_date(stamp, words):
 
 
 def compile_alone(header, root, compiler, flags, cache):
-    """None, or what the compiler said."""
+    """What the compiler said; None: the header compiles."""
     stamp = cache / (header.replace("/", "+") + ".ok")
     words = shlex.join([compiler, *flags])
     if up_to_date(stamp, words):

@@ -175,8 +175,8 @@ LIBRARIES = [
      ["proto", "config", "daemon", "tests", "deploy"]),
 ]
 
-# A header -> headers that it may not reach, by whatever way: what native handlers include does not bring the pool with it.
-# Those that spawn sub-jobs need a worker's deque, and nothing else of it.
+# A header -> headers that it may not reach, directly or not: the headers that native handlers include do not bring the pool with them. Headers for
+# sub-jobs need a worker's deque, but nothing else of the worker.
 _WORKERS = ["core/pool/worker.h", "core/pool/pool.h", "core/ring/fair_ring.h", "core/lane/lane.h", "core/batch/batch.h"]
 _POOL = [*_WORKERS, "core/steal/deque.h"]
 CLOSED = {"core/tasks/context.h": _POOL, "core/batch/handler.h": _POOL, "core/tasks/task_group.h": _WORKERS, "core/tasks/parallel_for.h": _WORKERS}
@@ -205,7 +205,7 @@ def reached(files, path, seen):
 KNOTS = {
     # A subscription's messages and moves are parts of a session, which use it by its public functions, as its commands do.
     ("daemon/server/session/subscriptions", "daemon/server/session"),
-    # It decides by what a command writes, which the interface to the commands says; that names the session.
+    # `writes` decides by what a command writes, as the interface to the commands says; that interface names the session.
     ("daemon/server/session/writes", "daemon/server/session"),
 }
 
@@ -254,7 +254,7 @@ def path_between(graph, start, end):
 
 
 def cycles(files):
-    """One finding for each include that leads from a folder back to it by way of others."""
+    """One finding for each include that leads from a folder through other folders back to it."""
     everything = known(files)
     yield from stale_knots(files, everything)
     graph = without_knots(everything)

@@ -19,12 +19,12 @@ NAMED = re.compile(r"`((?:core|daemon|deploy|proto|tests)/[\w./-]+)`")
 
 
 def without_code(text):
-    """With as many lines."""
+    """The text without code blocks, with as many lines."""
     return CODE.sub(lambda found: "\n" * found[0].count("\n"), text)
 
 
 def anchors(text):
-    """As GitHub makes them of headings."""
+    """The anchors that GitHub makes of the headings."""
     found = {}
     for heading in re.findall(r"^#+ +(.+?) *$", without_code(text), re.MULTILINE):
         words = re.sub(r"\]\([^)]*\)", "", heading.replace("`", "")).lower()
@@ -43,7 +43,7 @@ def folders(files):
 
 
 def names_any(page, path, there):
-    """Whether a path that page names is `there`."""
+    """Whether a path that the page names exists in `there`."""
     whole = posixpath.normpath(posixpath.join(posixpath.dirname(page), path))
     if not whole.endswith(".*"):
         return whole in there or whole == "."

@@ -1,8 +1,7 @@
 #!/usr/bin/python3
-"""Only core/sync/mutex.h uses the mutexes of the standard library: clang's thread-safety analysis does not know them, so it
-cannot check what they guard. All other files of core, proto, config and daemon use Mutex, MutexLock, CondVar and
-SharedMutex, and each mutex is named in at least one annotation: a mutex that guards nothing is a mutex that nothing is
-checked for. Tests may use either.
+"""Only core/sync/mutex.h uses the mutexes of the standard library: clang's thread-safety analysis does not know them, so it cannot check what they
+guard. All other files of core, proto, config and daemon use Mutex, MutexLock, CondVar and SharedMutex, and each mutex is named in at least one
+annotation: clang checks nothing about a mutex that no annotation names. Tests may use either.
 
 The analysis itself runs where clang compiles: over all of the tree in the asan preset (-Werror=thread-safety in the
 top CMakeLists.txt), and over core, proto and config in the lint `clang_tidy`. The self-test here breaks the rules of
@@ -33,7 +32,7 @@ MUTEX = re.compile(r"^[ \t]*(?:(?:mutable|static|constinit|inline)[ \t]+)*(?:loc
 
 CLANG = "clang++-19"
 FLAGS = ["-std=c++23", "-fsyntax-only", "-ferror-limit=0", "-Wthread-safety", "-Werror=thread-safety", *(["-mcx16"] if platform.machine() == "x86_64" else [])]
-# A source of the tree, what is taken out of it (the first occurrence), and what is put in its place. clang must refuse each.
+# A source of the tree, a text in it (the first occurrence), and its replacement. clang must refuse each changed source.
 BROKEN = (
     ("core/pool/pool.cc", "  const MutexLock lock(mutex_);\n  if (!running_) return;\n", "  if (!running_) return;\n"),
     ("core/pool/worker_tasks.cc", "  own_thread_.assume_held();\n", ""),

@@ -6,11 +6,12 @@ ATTEMPTS = 3
 
 
 class TooSlow(AssertionError):
-    """What was measured is above its limit."""
+    """A measured time is above its limit."""
 
 
 def attempts(test):
-    """For a method of a unittest.TestCase, without subTest(): after TooSlow it is run again, from setUpClass() on. The last attempt counts."""
+    """A decorator for a method of a unittest.TestCase, without subTest(): after TooSlow it is run again, from setUpClass() on. The last attempt
+    counts."""
 
     @functools.wraps(test)
     def with_attempts(self):

@@ -21,7 +21,7 @@
 
 namespace locksley::testing {
 
-// Has rows "j0", "j1", …; keeps the steps, and which rows it was asked for.
+// A journal with the rows "j0", "j1", …; keeps the steps, and which rows it was asked for.
 class RecordingJournal final : public BatchJournal {
  public:
   struct Record {
@@ -64,7 +64,7 @@ class BatchFixture : public ::testing::Test {
     return std::make_shared<Batch>(std::move(options), handler, std::make_unique<RangePayloads>(0), &observer,
                                    std::make_unique<RecordingJournal>(journal));
   }
-  // One publication of these rows. True as Batch::publish().
+  // Publishes these rows at once. Returns what Batch::publish() returns.
   static bool publish(Batch& batch, const std::vector<Row>& rows) {
     EndedJobs ended;
     std::vector<std::byte> bytes;

@@ -10,13 +10,13 @@ import subprocess
 from locksley_daemon import DEADLINE_S, end_with_parent, wait_for
 
 LONGEST_S = 150  # for an answer; Playwright itself gives up sooner (LONGEST_MS in browser.js)
-# Chromium's first start on a new machine has been seen never to open a page, twice; the next did at once.
+# On a new machine, Chromium's first start never opened a page, twice; the next start did at once.
 START_S, TRIES = 25, 4
 DRIVER = pathlib.Path(__file__).resolve().parents[1] / "integration" / "node" / "browser.js"
 
 
 class BrowserError(Exception):
-    """What Playwright said."""
+    """The error that Playwright reports."""
 
 
 class Browser:
@@ -80,7 +80,7 @@ class Page:
         return self.browser.ask(do="call", page=self.number, method=method, args=args)
 
     def at(self, selector):
-        """What calls methods of the locator: page.at("h1")("innerText")."""
+        """A function that calls methods of the locator: page.at("h1")("innerText")."""
         return lambda method, *args: self.browser.ask(do="call", page=self.number, selector=selector, method=method, args=args)
 
     def click(self, selector):
@@ -98,7 +98,7 @@ class Page:
         return self.browser.ask(do="axe", page=self.number)
 
     def wait_for(self, what, selector):
-        """Until there is such an element, and it can be seen."""
+        """Waits until there is such an element, and it can be seen."""
         try:
             self.at(selector)("waitFor")
         except BrowserError as error:
@@ -108,7 +108,7 @@ class Page:
         wait_for(f"{text!r} in {selector}", lambda: text in self.text(selector) or None, seconds=2 * DEADLINE_S, every=0.1)
 
     def seen(self):
-        """Since the last time: console (errors and warnings), errors (of scripts), dialogs, requests (their addresses)."""
+        """What happened in the page since the last call: console (errors and warnings), errors (of scripts), dialogs, requests (their addresses)."""
         return self.browser.ask(do="seen", page=self.number)
 
     def close(self):

@@ -5,7 +5,7 @@ import subprocess
 
 
 def openssl(*arguments, text=None):
-    """What it prints; an error shows what it said."""
+    """Runs openssl and returns its output; an error shows its messages."""
     run = subprocess.run(["openssl", *map(str, arguments)], input=text, capture_output=True, text=True, timeout=60)
     if run.returncode:
         raise AssertionError(f"openssl {' '.join(map(str, arguments))} failed: {run.stderr}")
@@ -23,7 +23,7 @@ class Pair:
 
 
 class Authority:
-    """Signs certificates; its own is `certificate`. With `signer` it is an authority in between."""
+    """Signs certificates; its own is `certificate`. With `signer` it is an intermediate authority."""
 
     def __init__(self, folder, name, signer=None):
         self.folder, self.name = pathlib.Path(folder), name

@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def build(folder, which="all"):
-    """Into `folder`/packages: the wheel, the tarball, or both."""
+    """Builds into `folder`/packages: the wheel, the tarball, or both."""
     (pathlib.Path(folder) / "bin").mkdir(parents=True, exist_ok=True)
     python = pathlib.Path(folder) / "bin/python3"
     if not python.exists():
@@ -24,13 +24,13 @@ def build(folder, which="all"):
 
 
 def install_python(folder):
-    """The wheel, by pip; the folder for PYTHONPATH."""
+    """Installs the wheel by pip; returns the folder for PYTHONPATH."""
     _, wheel = build(folder)
     return install_wheel(wheel, pathlib.Path(folder) / "python")
 
 
 def install_wheel(wheel, target):
-    """By pip, into the folder `target`, which is returned."""
+    """Installs the wheel by pip into the folder `target`, and returns that folder."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index", "--no-deps", "--target", target, wheel]
     done = subprocess.run(pip, capture_output=True, text=True, env=dict(os.environ, PIP_ROOT_USER_ACTION="ignore"))
     if done.returncode:
@@ -45,7 +45,7 @@ def install_node(folder):
 
 
 def install_tarball(tarball, folder):
-    """As install_node(), of a tarball that is there."""
+    """As install_node(), with a tarball that exists already."""
     modules = pathlib.Path(folder) / "node_modules"
     (modules / "@locksley").mkdir(parents=True)
     with tarfile.open(tarball) as tar:

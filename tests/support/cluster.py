@@ -9,7 +9,7 @@ from resp import Closed, Connection, Error
 
 
 class ClusterDaemon(Daemon):
-    """Started when it says where it listens, be it active or not."""
+    """A daemon of a cluster. It counts as started once it says where it listens, whether it is active or not."""
 
     def _read_ready_line(self):
         self._read_line()
@@ -54,7 +54,7 @@ class ClusterClient:
             self.connection("AUTH", *self.login)
 
     def __call__(self, *words, seconds=2 * DEADLINE_S):
-        """The reply, which is no sign of a change of daemons."""
+        """Sends the command until a reply comes that is no sign of a change of daemons."""
         end = time.monotonic() + seconds
         turn = 0
         last = None
@@ -132,7 +132,7 @@ class Submitter:
 
 
 def await_batches(submitters, more):
-    """Until each has so many more acknowledged ones than now."""
+    """Waits until each submitter has `more` acknowledged batches more than now."""
     marks = [(each, len(each.acknowledged) + more) for each in submitters]
     wait_for(
         "batches to be accepted",

@@ -39,7 +39,7 @@ def check_batch(connection, submitter, batch):
 class LedgerCluster:
     """`active` and `standby`, whose clients are threads of the test. `settings`: those of the daemons, which make them share a store. Use close()."""
 
-    clients_side = contextlib.nullcontext  # in it clients connect
+    clients_side = contextlib.nullcontext  # the context in which clients connect
     login = ()  # their user and password
 
     def __init__(self, settings, clients=(OneJob, OneJob, ThousandJobs)):
@@ -67,33 +67,33 @@ class LedgerCluster:
         return sum(len(each.acknowledged) for each in self.submitters)
 
     def await_batches(self, more):
-        """Until each client has so many more acknowledged ones than now."""
+        """Waits until each client has `more` acknowledged batches more than now."""
         await_batches(self.submitters, more)
         for each in self.submitters:
             if each.trouble:
                 raise each.trouble
 
     def counted(self, words):
-        """Lines with these words in the logs of all daemons, those that have ended among them."""
+        """How many times these words are in the logs of all daemons, also of those that have ended."""
         return sum(log.count(words) for log in (*self.logs.values(), *(daemon.log() for daemon in self.daemons())))
 
     def daemons(self):
         return [daemon for daemon in (self.active, self.standby) if daemon is not None]
 
     def show_logs(self):
-        """But for the lines about single batches and commands."""
+        """Prints the logs without the lines about single batches and commands."""
         for address, log in [*self.logs.items(), *((daemon.address, daemon.log()) for daemon in self.daemons())][-4:]:
             lines = [line for line in log.splitlines() if " info audit" not in line and " info batch " not in line]
             print(f"--- log of {address}", *lines[-60:], "---", sep="\n")
 
     def take_over(self):
-        """The daemon that stood by serves, and another one stands by. The former one, which has ended or can do nothing, is returned."""
+        """Waits until the standby daemon serves, and starts another standby. Returns the former active daemon, which has ended or can do nothing."""
         former = self.wait_for_successor()
         self.add_standby()
         return former
 
     def wait_for_successor(self):
-        """The daemon that stood by serves; there is none that stands by. The former one is returned."""
+        """Waits until the standby daemon serves; then there is no standby. Returns the former active daemon."""
         self.standby.wait_active()
         former, self.active, self.standby = self.active, self.standby, None
         self.seeds[:] = [self.active, former]
@@ -104,7 +104,7 @@ class LedgerCluster:
         self.seeds[:] = [self.active, self.standby]
 
     def forget(self, daemon, *codes):
-        """It has ended with one of these."""
+        """Waits until the daemon has ended with one of these codes."""
         code = daemon.wait_end()
         wrong_unless(code in codes, f"a daemon ended with {code}, not with {codes}: {daemon.log()[-4000:]}")
         daemon.process.returncode = 0  # as it should have ended
@@ -112,13 +112,13 @@ class LedgerCluster:
         daemon.close()
 
     def kill_active(self):
-        """kill -9, and the other takes over."""
+        """Kills the active daemon with kill -9; the standby takes over."""
         self.active.send_signal(signal.SIGKILL)
         self.forget(self.take_over(), -signal.SIGKILL)
 
     def resume_fenced(self, daemon, witness=None):
-        """It was paused while the other took over, and goes on: it ends without another acknowledgement. `witness`: a connection to it, with a SUBMIT that
-        it has not answered."""
+        """Resumes a daemon that was paused while the other took over: it must end without another acknowledgement. `witness`: a connection to it,
+        with a SUBMIT that it has not answered."""
         daemon.send_signal(signal.SIGCONT)
         if witness is not None:
             said = witness.read_until_closed()
@@ -129,7 +129,7 @@ class LedgerCluster:
         self.forget(daemon, 69)
 
     def check_new(self):
-        """Every batch that was acknowledged since the last look."""
+        """Checks every batch that was acknowledged since the last check."""
         with self.connect(self.active) as connection:
             for submitter in self.submitters:
                 until = len(submitter.acknowledged)
@@ -138,7 +138,7 @@ class LedgerCluster:
                 submitter.checked = until
 
     def check_all(self):
-        """Every batch that was ever acknowledged, read by a daemon that has just taken over from one that was killed."""
+        """Checks every batch that was ever acknowledged, read by a daemon that has just taken over from one that was killed."""
         for submitter in self.submitters:
             submitter.end()
             submitter.checked = 0

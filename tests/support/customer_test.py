@@ -9,7 +9,7 @@ class CustomerTest(UsersTest):
         return connection.map("CUSTOMER", "GET", name)
 
     def customers(self, connection, *options):
-        """All that CUSTOMER LIST has, page by page."""
+        """All customers that CUSTOMER LIST has, page by page."""
         rows, cursor = [], "0"
         while True:
             cursor, page = connection("CUSTOMER", "LIST", "CURSOR", cursor, *options)

@@ -53,12 +53,12 @@ FAINT = """() => {
 
 
 def number(cell):
-    """The exact one."""
+    """The exact number of a cell."""
     return int(re.match(r"[\d,]+", cell[1])[0].replace(",", ""))
 
 
 class DashboardTest(UsersTest):
-    """A test with pages of the dashboard. At its end each is asked what happened in it."""
+    """A test with pages of the dashboard. At its end each page is asked what happened in it."""
 
     browser = None  # one for all tests
 
@@ -84,7 +84,8 @@ class DashboardTest(UsersTest):
             self.assert_calm(page, daemon)
 
     def assert_calm(self, page, daemon, console=()):
-        """No error of scripts, no dialog, nothing asked of anybody else, and nothing said in the console but what matches `console`."""
+        """Asserts that the page had no error of scripts and no dialog, sent no request to another server, and wrote nothing to the console but what
+        matches `console`."""
         seen = page.seen()
         self.assertEqual((seen["errors"], seen["dialogs"]), ([], []))
         self.assertEqual([text for text in seen["console"] if not any(re.search(pattern, text) for pattern in console)], [])
@@ -101,7 +102,7 @@ class DashboardTest(UsersTest):
         self.assertEqual(page.axe(), [])
 
     def shows(self, what, look, expected):
-        """`look()` comes to be `expected()`. Both are asked again and again: the page is up to a second old."""
+        """Waits until `look()` equals `expected()`. Both are called again and again, because the page is up to a second old."""
         last = []
 
         def same():

@@ -7,7 +7,7 @@ from cli_program import OK, CliTest
 from scratch import scratch
 
 EXEC_FAILED = 255
-# As root it is refused without another user.
+# As root, `exec: true` is refused without another user.
 EXEC = {"exec": True, **({"process": {"user": "nobody"}} if os.geteuid() == 0 else {})}
 
 
@@ -28,7 +28,7 @@ class ExecTest(CliTest):
         return Done(out, errors)
 
     def rows(self, name="log"):
-        """Of the joblog; none if it has just been made. Lines that are being written are not counted."""
+        """The rows of the joblog; none if it has just been made. A line that is being written is not counted."""
         lines = (self.work / name).read_text().rpartition("\n")[0].splitlines()
         if not lines:
             return []

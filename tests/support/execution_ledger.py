@@ -6,7 +6,7 @@ from locksley_daemon import wait_for
 
 
 class ExecutionLedger:
-    """In a file of `folder`. Each line is one execution: batch, index, machine."""
+    """A file in `folder`. Each line is one execution: batch, index, machine."""
 
     def __init__(self, folder):
         self.path = folder / "executions"
@@ -18,7 +18,7 @@ class ExecutionLedger:
         return {"command": ["sh", "-c", script, "sh", "{}"], "input": "argument", "concurrency": slots, "grace": "200ms"}
 
     def executions(self, batch):
-        """Of each index, on which machines it began, in this order."""
+        """For each index, the machines on which it began, in order."""
         found = collections.defaultdict(list)
         for line in self.path.read_text().splitlines():
             of, index, machine = line.split()
@@ -27,7 +27,7 @@ class ExecutionLedger:
         return found
 
     def count(self, batch, machine):
-        """Executions on that machine."""
+        """The number of executions on that machine."""
         return sum(machines.count(machine) for machines in self.executions(batch).values())
 
     def check(self, test, connection, batch, jobs):

@@ -20,8 +20,8 @@ inline std::expected<daemon::FailedJobList, std::string> read_failed_jobs(daemon
   return read.get_future().get();
 }
 
-// The same in place of `failed`, if load() or recover() has left them out; nothing if they cannot
-// be read.
+// Puts the same list into `failed` of the batch's history, if load() or recover() has left it out.
+// Changes nothing if it cannot be read.
 inline void read_left_out(daemon::Store& store, daemon::StoredBatch& batch) {
   if (!batch.history.failed_unread) return;
   const auto failed = read_failed_jobs(store, batch.sequence);

@@ -61,7 +61,7 @@ class FakeServer {
   FakeServer& operator=(const FakeServer&) = delete;
 
   std::uint16_t port() const { return port_; }
-  // For a client of it.
+  // The address for a client of this server.
   client::Address address() const {
     client::Address address;
     address.host = "127.0.0.1";
@@ -166,7 +166,7 @@ inline std::string bulk(const std::string& bytes) {
 
 inline std::string integer(std::uint64_t value) { return ":" + std::to_string(value) + "\r\n"; }
 
-// The map that STATUS answers, of the fields that a client cannot do without.
+// The reply to STATUS, with the fields that a client needs.
 inline std::string status_map(const std::string& id, const std::string& state, std::uint64_t jobs,
                               std::uint64_t ok) {
   return "%5\r\n" + bulk("id") + bulk(id) + bulk("state") + bulk(state) + bulk("jobs") + integer(jobs) +
@@ -185,7 +185,7 @@ inline std::string results_reply(std::uint64_t cursor, const std::vector<Row>& r
   return reply;
 }
 
-// The value behind `option` in a command; empty if it is not there.
+// The value after `option` in a command; empty if it is not there.
 inline std::string option_of(const Words& command, const std::string& option) {
   for (std::size_t i = 0; i + 1 < command.size(); ++i) {
     if (command[i] == option) return command[i + 1];

@@ -22,7 +22,7 @@ namespace locksley::testing {
 // Nothing is synced in truth, so tests are quick.
 //
 // Owned by the test, by shared_ptr because RocksDB's Env shares it; outlives every database that
-// uses it. Any thread may call anything, but for lose_power(). RocksDB's text log is not kept.
+// uses it. Any thread may call anything, except lose_power(). RocksDB's text log is not kept.
 class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
  public:
   // What can fail. Opening is for writing; reading never fails.
@@ -40,15 +40,15 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
 
   // ---- Faults ----
 
-  // The n-th operation of this kind from now on (1: the next) fails; or it and all of its kind
-  // behind it. What fails to be appended is half written. What fails to be synced was never
-  // written, though it can be read until the power goes, and though a later sync succeeds: as with
-  // Linux, which forgets that a page was to be written when it could not be. One fault at a time.
+  // The n-th operation of this kind from now on (1: the next) fails; or that one and all later ones
+  // of its kind. Bytes whose append fails are half written. Bytes whose sync fails were never
+  // written, although they can be read until the power goes, and although a later sync succeeds:
+  // like Linux, which forgets a dirty page that it could not write. One fault at a time.
   void fail(Operation operation, std::uint64_t n, rocksdb::IOStatus status, Lasting lasting);
   void heal();
-  // Whether the fault came to pass since fail().
+  // Whether the fault has happened since fail().
   bool has_failed() const;
-  // How many there have been, failed ones included.
+  // How many operations of this kind there were, failed ones included.
   std::uint64_t count(Operation operation) const;
   std::uint64_t count() const;  // of all kinds
   // How often a database was opened here.
@@ -57,7 +57,7 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
   // Operations of this kind wait until release(), for 30 s at most, and then fail.
   void hold(Operation operation);
   void release();
-  // Returns once one waits; false if none does in 30 s.
+  // Returns true once an operation waits; false if none waits within 30 s.
   bool await_held();
 
   // ---- Power ----
@@ -66,11 +66,11 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
   // fail.
   void cut_power(std::uint64_t more = 0);
   bool has_power() const;
-  // As if only the process had ended: what was written is there, synced or not.
+  // Restores the power as if only the process had ended: what was written is there, synced or not.
   void restore_power();
-  // Once no database uses it: makes the folder what a power loss would have left, and there is
-  // power again, and no fault. Of what happened to names since the folder was last synced, a random
-  // beginning stays.
+  // Call it once no database uses the folder: turns the folder into what a power loss would have
+  // left; then there is power again, and no fault. Of the changes of names since the last sync of
+  // the folder, a random beginning stays.
   void lose_power(Tail tail);
 
   // ---- rocksdb::FileSystem ----
@@ -130,12 +130,12 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
   // What happened to names; null: the name is gone.
   using Renaming = std::vector<std::pair<std::string, std::shared_ptr<Node>>>;
 
-  // Counts an operation; what it comes to. Waits while it is held.
+  // Counts an operation, and returns its outcome. Waits while operations of its kind are held.
   rocksdb::IOStatus admit(Operation operation);
-  // Whether there is power for something that is not counted.
+  // The outcome of an operation that is not counted: it only needs power.
   rocksdb::IOStatus admit_uncounted() const;
   bool is_ours(const std::string& name) const;
-  // The file of this name loses it.
+  // Keeps the bytes of the file that is about to lose this name.
   void set_aside(const std::string& name) LOCKSLEY_REQUIRES(mutex_);
   void rename(Renaming renaming) LOCKSLEY_REQUIRES(mutex_);
   std::shared_ptr<Node> create(const std::string& name);

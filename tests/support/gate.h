@@ -10,7 +10,8 @@
 namespace locksley::testing {
 
 // Holds each thread that passes until it is opened. Owned by the test, outlives its jobs; any
-// thread may call anything. await() fails the test if not so many come in 30 s.
+// thread may call anything. await() fails the test if fewer than `waiting` threads come within 30
+// s.
 class Gate {
  public:
   void pass() {

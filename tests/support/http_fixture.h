@@ -41,8 +41,8 @@ class HttpClient {
     std::error_code error;  // the server may have closed already
     asio::write(socket_, asio::buffer(bytes), error);
   }
-  // All that comes until the server closes; whether it closed orderly or by reset is written behind
-  // it.
+  // All bytes until the server closes; if the connection ended in an error instead of an orderly
+  // close, the error follows in brackets.
   std::string read_to_end() {
     std::string all = std::move(rest_);
     std::array<char, 4096> block;
@@ -57,7 +57,7 @@ class HttpClient {
   void read_first_byte() {
     if (rest_.empty()) read_more();
   }
-  // One reply with its body; of a head alone, as of 100, with `kHeadAlone`.
+  // Reads one reply with its body; with `kHeadAlone` only a head, as of status 100.
   enum class Has { kBody, kHeadAlone };
   std::string read_reply(Has has = Has::kBody) {
     while (rest_.find("\r\n\r\n") == std::string::npos) read_more();
@@ -81,7 +81,8 @@ class HttpClient {
   std::string rest_;
 };
 
-// Its router gets pages from the test, and answers from start() on.
+// A fixture with an HTTP server: the test adds pages to the router, and the server replies from
+// start() on.
 class HttpServerFixture : public ::testing::Test {
  protected:
   ~HttpServerFixture() override {
@@ -94,8 +95,8 @@ class HttpServerFixture : public ::testing::Test {
     run();
     return endpoint;
   }
-  // start() in two steps: what a client sends before run() is there when its connection, and the
-  // time that it has, begin.
+  // start() in two steps: bytes that a client sends before run() have arrived when the server
+  // begins its connection and its time limits.
   asio::ip::tcp::endpoint listen(HttpLimits limits) {
     server_.emplace(io_, router_, limits);
     const auto endpoint = server_->listen("127.0.0.1", 0);

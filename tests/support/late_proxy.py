@@ -32,7 +32,7 @@ def take_command(buffer):
 
 
 def end(connection):
-    """For its peer it is closed, and the thread that reads it goes on."""
+    """Shuts the connection down: for its peer it is closed, and the thread that reads it goes on."""
     try:
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:
@@ -40,8 +40,8 @@ def end(connection):
 
 
 def stop_listening(listener, accepting):
-    """Closes it once its thread has ended: one that waits in accept() goes on to wait when the socket is closed. After SIGSTOP and SIGCONT it does so
-    at the socket that has the descriptor by then."""
+    """Closes the listener once its thread has ended: a thread that waits in accept() would go on waiting after the socket is closed, and after
+    SIGSTOP and SIGCONT even at another socket that has the descriptor by then."""
     end(listener)
     accepting.join()
     listener.close()
@@ -65,7 +65,7 @@ class Link:
             pump()
         except OSError:
             pass
-        # Neither side hears anything more; but if it is cut, the daemon hears nothing of that.
+        # Neither side gets anything more; but after a cut the daemon does not notice the cut.
         if not (self.is_cut and pump == self.up):
             end(self.daemon)
         end(self.client)
@@ -76,7 +76,7 @@ class Link:
                 self.daemon.close()
 
     def cut(self):
-        """For the client the connection is broken, and what it still sends is lost; that to the daemon stays."""
+        """Breaks the client's connection, and loses what the client still sends; the connection to the daemon stays."""
         self.is_cut = True
         with contextlib.suppress(OSError):  # it is gone
             self.client.shutdown(socket.SHUT_WR)
@@ -134,7 +134,7 @@ class LateProxy:
                 client.close()  # no daemon is there
 
     def release(self):
-        """What was held arrives at the daemon now, on its old connection. The daemon's replies."""
+        """Sends the held commands to the daemon now, on their old connections. Returns the daemon's replies."""
         replies = []
         while self.held:
             link, raw = self.held.pop()
@@ -144,5 +144,5 @@ class LateProxy:
         return replies
 
     def close(self):
-        """No other connection is accepted; those that there are stay."""
+        """Accepts no more connections; those that exist stay."""
         stop_listening(self.listener, self.accepting)

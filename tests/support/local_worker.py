@@ -1,4 +1,4 @@
-"""A local worker by hand, in place of a daemon's: it is given one job, and told to stop while that runs."""
+"""Plays the daemon for a local worker: gives it one job, and tells it to stop while the job runs."""
 
 import json
 import signal
@@ -12,8 +12,9 @@ def message(*words):
 
 
 def told_to_stop(test, command, task, path, version, **options):
-    """Starts the worker, and gives it a job: the task, with this path, where it makes a file named PATH-began. Then sends SIGTERM. What the worker
-    writes until it ends; a worker that does not end by itself, with 0, fails the test. Its input ends before the signal, as the daemon's does."""
+    """Starts the worker, and gives it a job: the task, with this path, where it makes a file named PATH-began. Then sends SIGTERM. Returns what the
+    worker writes until it ends; a worker that does not end by itself, with 0, fails the test. Its input ends before the signal, as the daemon's
+    does."""
     payload = json.dumps({"task": task, "args": [str(path), 3600]}).encode()
     words = (payload, b"0", b"b") if version == 1 else (b"job", payload, b"0", b"b", b"1", b"", b"", b"0")
     worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options)

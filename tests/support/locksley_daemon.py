@@ -42,7 +42,7 @@ def end_with_parent():
 
 
 def wait_for(what, look, seconds=DEADLINE_S, every=0.01):
-    """The first result of look() that is a number, true, or not empty; else an error that says what never came."""
+    """Calls look() until its result is a number, true, or not empty, and returns that result; else raises an error that says what never came."""
     end = time.monotonic() + seconds
     while True:
         result = look()
@@ -91,12 +91,12 @@ class Daemon:
         self.config_path.write_text(json.dumps(merged(DEFAULTS, settings), indent=1))
 
     def _read_ready_line(self):
-        """Until it serves; before that it may have stood by for a while."""
+        """Reads lines until the daemon serves; before that it may have stood by for a while."""
         while not self._read_line().startswith("ready "):
             pass
 
     def _read_line(self):
-        """The next line that it writes of its state, and where it listens by that."""
+        """Reads the next line about the daemon's state, and takes from it where the daemon listens."""
         line = b""
         end = time.monotonic() + DEADLINE_S
         with selectors.DefaultSelector() as selector:
@@ -139,13 +139,13 @@ class Daemon:
             raise AssertionError(f"waited {seconds} s for the daemon to end; its log: {self.log()}") from None
 
     def close(self):
-        """Ends it at once, whatever it does, and removes its folder. What it ended with, if it had ended before: that may be
-        a crash nobody noticed."""
+        """Ends the daemon at once, whatever it does, and removes its folder. Checks its exit code, also if it had ended before: that may have been a
+        crash that no test noticed."""
         fine = [0, 75, 143]
         if self.process.poll() is None:
             self.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(0.5)  # idle, it ends of the first
+                self.process.wait(0.5)  # an idle daemon ends at the first
             except subprocess.TimeoutExpired:
                 self.send_signal(signal.SIGTERM)
                 fine.append(-signal.SIGTERM)  # when it comes after the daemon has done all but end

@@ -201,8 +201,8 @@ class MemoryEngine final : public daemon::Engine {
 
 }  // namespace
 
-// The file: of each row the number of its table, and the sizes of its key and its value, in lines
-// of text before these.
+// The file has for each row a line of text with the number of its table and the sizes of its key
+// and its value, and after it the key and the value.
 MemoryDisk::MemoryDisk(const std::filesystem::path& folder) : id_(new_id()) {
   std::ifstream file(folder / kCopy, std::ios::binary);
   std::size_t table = 0, key = 0, value = 0;
@@ -247,7 +247,7 @@ std::vector<RawRow> MemoryDisk::rows() const {
   for (std::size_t table = 0; table < tables->size(); ++table) {
     const std::size_t kind = table == 0 ? 1 : 0;  // bytes of it
     for (const auto& [key, value] : (*tables)[table]) {
-      if (key.size() == 1) continue;  // there is one in the store
+      if (key.size() == 1) continue;  // a row of the store itself
       const std::string_view numbers = std::string_view(key).substr(kind);
       found.push_back({.family = kNames[table],
                        .sequence = daemon::key_number(numbers.substr(0, sizeof(std::uint64_t))),
@@ -329,7 +329,7 @@ void MemoryDisk::give_back() {
 
 std::shared_ptr<const MemoryDisk::Tables> MemoryDisk::tables() const {
   const MutexLock lock(mutex_);
-  // Given up under the mutex, so that apply() does not change what is being read.
+  // Released under the mutex, so that apply() does not change what is being read.
   return {written_.get(), [this, tables = written_](const Tables*) mutable {
             const MutexLock again(mutex_);
             tables.reset();
@@ -354,7 +354,7 @@ void MemoryDisk::apply(const Change& change, Tables& tables) {
 EngineDone MemoryDisk::apply(const std::vector<Change>& changes) {
   const MutexLock lock(mutex_);
   if (!has_power_) return failed("no power");
-  // Who reads keeps what there was.
+  // A reader keeps the tables that it has.
   if (written_.use_count() != 1) written_ = std::make_shared<Tables>(*written_);
   for (const Change& change : changes) apply(change, *written_);
   unsynced_.insert(unsynced_.end(), changes.begin(), changes.end());
@@ -378,7 +378,7 @@ EngineDone MemoryDisk::sync_held() {
   released_ -= std::min<std::uint64_t>(released_, 1);
   if (!has_power_) return failed("no power");
   if (takes_fault()) {
-    // It can be read until the power goes, though a later sync succeeds.
+    // The changes can be read until the power goes, though a later sync succeeds.
     unsynced_.clear();
     return failed("injected");
   }

@@ -52,11 +52,11 @@ class MemoryDisk final : public StoreDisk {
 
   // ---- A disk without room; for tests whose own thread is the writer's ----
 
-  // Of how many bytes its engine says that there is room for them, and how many more there are
-  // after use_reserve().
+  // For how many bytes its engine says that there is room, and how many more there are after
+  // use_reserve().
   std::uint64_t room = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t reserve = 0;
-  // What Engine::reclaim() was called with.
+  // The arguments of the calls of Engine::reclaim().
   std::vector<std::pair<std::uint64_t, std::uint64_t>> reclaimed;
 
   // How often its engines have looked for a row, or made a cursor.
@@ -70,11 +70,10 @@ class MemoryDisk final : public StoreDisk {
   SlowServer server;
   // Its readings of single rows of the index that may not wait for long.
   SlowServer index;
-  // These fail: no reply comes. How many
-  // did.
+  // While it is true, readings of the index fail, because no reply comes; and how many have failed.
   std::atomic<bool> has_no_reply = false;
   std::atomic<std::uint64_t> without_reply = 0;
-  // Those that may not connect fail. How many did.
+  // While it is true, readings that may not connect fail; and how many have failed.
   std::atomic<bool> has_no_connection = false;
   std::atomic<std::uint64_t> without_connection = 0;
 
@@ -89,16 +88,16 @@ class MemoryDisk final : public StoreDisk {
     std::string key;
     std::string value;  // of kEraseRange: the end
   };
-  // The error is that another engine has it open.
+  // Takes the disk for an engine; false: another engine has it open.
   bool take() LOCKSLEY_EXCLUDES(mutex_);
   void give_back() LOCKSLEY_EXCLUDES(mutex_);
-  // What is there, synced or not. Does not change any more.
+  // The rows that are there, synced or not. The result does not change any more.
   std::shared_ptr<const Tables> tables() const LOCKSLEY_EXCLUDES(mutex_);
   daemon::EngineDone apply(const std::vector<Change>& changes) LOCKSLEY_EXCLUDES(mutex_);
   daemon::EngineDone sync() LOCKSLEY_EXCLUDES(mutex_);
-  // Makes the folder, with what is there in a file.
+  // Makes the folder, with a file of the rows that are there.
   daemon::EngineDone copy_to(const std::filesystem::path& folder) const LOCKSLEY_EXCLUDES(mutex_);
-  // What can be read is written once more, and synced.
+  // Writes all that can be read once more, and syncs it.
   daemon::EngineDone write_anew() LOCKSLEY_EXCLUDES(mutex_);
 
  private:

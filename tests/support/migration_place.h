@@ -1,4 +1,4 @@
-// Stores that are migrated, by the tests of it.
+// Stores for the tests of the migration.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ using daemon::Engine;
 using daemon::EngineReading;
 using daemon::Table;
 
-// All rows of a store, but for the format and the mark.
+// All rows of a store, except the format and the mark.
 using TableRows = std::array<std::map<std::string, std::string>, daemon::kTables>;
 
 // A store in memory that no daemon has open, with small groups.
@@ -74,7 +74,7 @@ class MigrationPlace {
   }
   std::string form() { return value_of(daemon::kFormKey); }
   std::string mark() { return value_of(daemon::kMigrationKey); }
-  // As a daemon that starts: the error, or none.
+  // Opens the store as a daemon that starts; returns the error, or an empty text.
   std::string start() {
     const auto store =
         daemon::Store::open({.path = folder.path().string(), .engine = disk->engine()}, silent_log());
@@ -86,7 +86,7 @@ class MigrationPlace {
   const std::unique_ptr<StoreDisk> disk = make_store_disk(folder.path(), 1);
 };
 
-// Rows of all kinds, of which some make more than a group alone.
+// Rows of all kinds, some of which are larger than a group.
 inline void fill(MigrationPlace& place) {
   EXPECT_EQ(place.start(), "");
   place.edit([](Engine::Group& group) {
@@ -104,7 +104,7 @@ inline void fill(MigrationPlace& place) {
       group.put(Table::kResults, daemon::part_key(batch, 0), std::string(700, 'r'));
       group.put(Table::kResults, daemon::mark_key(batch, 0), "");
     }
-    // After many that were forgotten.
+    // A batch after many that were forgotten.
     group.put(Table::kIndex, daemon::row_key(daemon::kAcceptedKey, 5'000'000), "far");
     group.put(Table::kPayloads, daemon::part_key(5'000'000, 0), "far");
     group.put(Table::kIndex, daemon::customer_key("user", "customer"), "settings");

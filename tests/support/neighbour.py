@@ -85,7 +85,7 @@ def main():
 
 
 class Neighbour:
-    """The process, for a test. What it measured at rest is `rest`."""
+    """The process, for a test. `rest` has the figures that it measured at rest."""
 
     def __init__(self, daemon, seconds=1.5, login=None):
         """`login`: authority, user and password, for a daemon with TLS and users."""
@@ -103,7 +103,7 @@ class Neighbour:
         self.process.stdin.flush()
 
     def figures(self):
-        """Of the time since begin() or the last call, which it may prolong."""
+        """The figures of the time since begin() or the last call; this call may prolong that time."""
         self.process.stdin.write(b"e")
         self.process.stdin.flush()
         if not select.select([self.process.stdout], [], [], WAIT_S)[0]:

@@ -6,9 +6,9 @@
         daemon = Daemon(...)
     host.cut(), host.cut_out(), host.cut_in(), host.cut_to(other), host.cut_from(other), host.heal()
 
-The namespaces have no names: the kernel removes them, and all that is in them, when the test process and the last program in them have ended, however they
-end. A cut is a rule `blackhole` of the router, for what comes from a host or goes to it: packets vanish without a word, as in a partition, and both ends see a
-link that is up. It needs no module beyond `veth`."""
+The namespaces have no names: the kernel removes them, and all that is in them, when the test process and the last program in them have ended, however
+they end. A cut is a rule `blackhole` of the router, for what comes from a host or goes to it: packets vanish silently, as in a partition, and both
+ends see a link that is up. It needs no module beyond `veth`."""
 
 import contextlib
 import ctypes
@@ -31,7 +31,7 @@ def current():
 
 
 class Namespace:
-    """A new one, in which nothing is up."""
+    """A new namespace, in which no link is up."""
 
     def __init__(self):
         before = current()
@@ -44,7 +44,7 @@ class Namespace:
 
     @contextlib.contextmanager
     def inside(self):
-        """This thread is there, and what it starts: threads and processes too."""
+        """Within the block, this thread and the threads and processes that it starts are in the namespace."""
         before = current()
         try:
             call("setns", self.descriptor, CLONE_NEWNET)
@@ -83,22 +83,22 @@ class Host(Namespace):
         self.router.ip(*(f"rule add {rule} blackhole" for rule in rules))
 
     def cut_out(self):
-        """What it sends reaches no other host."""
+        """Packets of this host reach no other host."""
         self.drop(f"iif {self.port}")
 
     def cut_in(self):
-        """What others send does not reach it."""
+        """Packets of other hosts do not reach this one."""
         self.drop(f"to {self.address}/32")
 
     def cut(self):
         self.drop(f"iif {self.port}", f"to {self.address}/32")
 
     def cut_to(self, other):
-        """What it sends does not reach that host."""
+        """Packets of this host do not reach the other one."""
         self.drop(f"iif {self.port} to {other.address}/32")
 
     def cut_from(self, other):
-        """What that host sends does not reach it."""
+        """Packets of the other host do not reach this one."""
         self.drop(f"iif {other.port} to {self.address}/32")
 
     def heal(self):

@@ -2,7 +2,7 @@
 
 | block | what is done |
 | --- | --- |
-| of a language, and its first line is a comment with a file's name, `# tasks.py` or `// tasks.js` | the file is written; with ", continued" behind the name, its end |
+| of a language, and its first line is a comment with a file's name, `# tasks.py` or `// tasks.js` | the file is written; with ", continued" after the name, the block is appended to it |
 | `yaml` that begins with `handlers:` or `exec:` | from here on a daemon with this configuration serves the page. One with `exec: true` does not run as root. A path of its store is replaced |
 | `console` | each line `$ command` is carried out by bash in the folder of the files, and what it prints must be what follows: `…` is anything, and a line of it alone is any lines. A command with ` &` at its end runs until the next daemon, or the end |
 
@@ -26,7 +26,7 @@ LONGEST_S = 60
 
 
 def pattern(lines):
-    """Of what is printed: `…` is anything, and a line of it alone is any lines."""
+    """A pattern for printed text: `…` is anything, and a line of it alone is any lines."""
     return "".join("(?:.*\n)*?" if line == "…" else "[^\n]*".join(map(re.escape, line.split("…"))) + "\n" for line in lines)
 
 
@@ -69,7 +69,7 @@ class Page:
             self.daemon = None
 
     def carry_out(self):
-        """How many commands there were."""
+        """Carries out the page; returns the number of its commands."""
         for kind, block in BLOCK.findall(self.text):
             named = FILE.match(block)
             if named:

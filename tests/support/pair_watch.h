@@ -17,7 +17,7 @@ namespace locksley::test {
 
 using Random = std::mt19937_64;
 
-// LOCKSLEY_SEED, or any.
+// LOCKSLEY_SEED, or a random seed.
 inline std::uint64_t base_seed() {
   const char* given = std::getenv("LOCKSLEY_SEED");
   return given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();

@@ -14,7 +14,7 @@
 
 namespace locksley::testing {
 
-// All payloads are the same text, but for the one of job `bad`: a fetch that includes it throws.
+// All payloads are the same text, except the one of job `bad`: a fetch that includes it throws.
 class PatchyPayloads final : public PayloadSource {
  public:
   explicit PatchyPayloads(std::uint64_t bad, std::string text = "payload")

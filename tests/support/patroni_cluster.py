@@ -18,7 +18,7 @@ NAMES = "abc"
 ETCD_PORT = 2379
 # A leader that is lost is noticed when its lease of `ttl` seconds has ended. `synchronous_mode_strict`: a primary without a standby waits with commits.
 TIMES = {"ttl": 10, "loop_wait": 1, "retry_timeout": 3}
-# Beside those that Patroni itself gives its servers.
+# In addition to the parameters that Patroni itself gives its servers.
 PARAMETERS = {"synchronous_commit": "on", "wal_retrieve_retry_interval": "500ms", "fsync": "off", "shared_buffers": "32MB", "max_connections": 80}
 
 
@@ -66,7 +66,7 @@ class Machine:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=end_with_parent)
 
     def kill(self):
-        """All its processes at one moment, as when the machine loses its power."""
+        """Kills all its processes at one moment, as when the machine loses its power."""
         self.process.kill()
         self.process.wait()
 
@@ -78,12 +78,12 @@ class Machine:
         return found
 
     def pause(self):
-        """As a machine that is frozen. Whatever starts others comes before them."""
+        """Pauses all processes, as on a frozen machine: each process before those that it has started."""
         signal_each(self.processes(), signal.SIGSTOP)
         signal_each(self.processes(), signal.SIGSTOP)
 
     def role(self):
-        """As its Patroni says; nothing, if that says nothing."""
+        """The role that its Patroni reports; None if it reports none."""
         with contextlib.suppress(OSError, ValueError):
             with urllib.request.urlopen(f"http://127.0.0.1:{self.rest}/cluster", timeout=5) as reply:
                 for member in json.load(reply)["members"]:

@@ -10,8 +10,8 @@
 namespace locksley::testing {
 namespace {
 
-// Runs at the COMMIT of each group that is to be synced, and of no beat. Sequences are not part of
-// transactions.
+// The trigger runs at the COMMIT of each group that is to be synced, but not of a beat. Sequences
+// are not part of transactions.
 constexpr auto kFaults = R"(
 create sequence if not exists {0}.syncs;
 create sequence if not exists {0}.fault minvalue 0 start 0;

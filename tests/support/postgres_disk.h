@@ -14,8 +14,8 @@ struct pg_conn;
 
 namespace locksley::testing {
 
-// A connection of the test's own, beside the engine's. Each statement must succeed, or throws. One
-// thread at a time.
+// A connection of the test's own, beside the engine's. A statement that fails throws. One thread at
+// a time.
 class TestConnection {
  public:
   explicit TestConnection(const std::string& url);
@@ -41,7 +41,7 @@ class PostgresDisk final : public StoreDisk {
   // Short times, so that a test need not wait for a lease.
   daemon::PostgresOptions options() const;
   const std::string& name() const { return name_; }
-  // Once the tables are there; engine() does it.
+  // Installs the faults once the tables are there; engine() does it.
   void install_faults() const;
   std::string url() const { return postgres_server().url("-csearch_path=" + name_); }
 
@@ -56,7 +56,7 @@ class PostgresDisk final : public StoreDisk {
   void fail_next_sync() override { set_fault(1); }
   void fail_syncs() override { set_fault(2); }
   void heal() override { set_fault(0); }
-  // The server's writer of the log wakes each 10 s, and writes what waits.
+  // The server's WAL writer wakes every 10 s, and writes pending commits.
   bool loses_all_unsynced() const override { return false; }
   void cut_power() override;
   void lose_power() override;

@@ -82,23 +82,23 @@ class PostgresPair:
         return f"postgresql://locksley@/postgres?host={','.join(map(str, self.places))}&target_session_attrs=read-write"
 
     def settings(self, **more):
-        """For a daemon whose store is here."""
+        """Settings for a daemon whose store is here."""
         return {"store": {"engine": "postgresql", "url": self.url, "replication": "required", **more}}
 
     def add_standby(self):
-        """Of the primary, which waits for it with each commit from now on."""
+        """Adds a standby of the primary; from now on each commit of the primary waits for it."""
         taken = [server.folder for server in (self.primary, self.former) if server is not None]
         self.standby = self.server(next(place for place in self.places if place not in taken), self.primary)
         wait_for("the standby to follow", self.primary.has_standby)
 
     def remove(self, server):
-        """It is gone for good."""
+        """Removes the server for good."""
         if server.process.poll() is None:
             server.crash()
         shutil.rmtree(server.folder)
 
     def promote(self):
-        """The standby becomes the primary. The primary before it is gone, if it has ended, or else `former`."""
+        """Promotes the standby to the primary. The primary before it is removed if it has ended; otherwise it is `former`."""
         self.standby.query("select pg_promote(true, 60)")
         if self.primary.process.poll() is None:
             self.former = self.primary

@@ -34,7 +34,7 @@ bool write_all(int socket, std::string_view bytes) {
   return true;
 }
 
-// What is there now; empty: the other side has closed.
+// The bytes that are there now; empty: the other side has closed.
 std::string read_some(int socket) {
   std::array<char, 1 << 16> buffer;
   const ssize_t got = ::read(socket, buffer.data(), buffer.size());

@@ -1,4 +1,5 @@
-// A proxy between an engine and its PostgreSQL server, which breaks connections where it hurts.
+// A proxy between an engine and its PostgreSQL server, which breaks connections at the worst
+// moments.
 #pragma once
 
 #include <atomic>
@@ -14,8 +15,8 @@
 namespace locksley::testing {
 
 // Passes on what it gets, in both directions, between a socket in a folder of its own and that of
-// the server. It knows just so much of the protocol that it finds the COMMIT of a group. Any thread
-// may call anything.
+// the server. It knows just enough of the protocol to find the COMMIT of a group. Any thread may
+// call anything.
 class PostgresProxy {
  public:
   // What happens at the next COMMIT, once.
@@ -34,13 +35,13 @@ class PostgresProxy {
 
   const std::string& folder() const { return folder_; }  // the `host` of clients
   void set_fault(Fault fault) { fault_ = fault; }
-  // Whether it has happened.
+  // Whether the fault has happened.
   bool is_spent() const { return fault_ == Fault::kNone; }
   // From now on nothing arrives, in either direction, and no connection is closed, until thaw().
   void freeze() { is_frozen_ = true; }
   void thaw() { is_frozen_ = false; }
   bool is_frozen() const { return is_frozen_; }
-  // From now on so many bytes a second, at most, leave for the server over each connection.
+  // From now on each connection passes at most this many bytes a second to the server.
   void slow_down(std::size_t bytes_per_second) { bytes_per_second_ = bytes_per_second; }
 
  private:

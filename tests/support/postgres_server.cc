@@ -36,7 +36,7 @@ fs::path programs() {
   return newest / "bin";
 }
 
-// Runs it in a session of its own, and not as root; it ends with this process.
+// Runs the program in a session of its own, and not as root; the program ends with this process.
 pid_t spawn(std::vector<std::string> words, const fs::path& log) {
   const std::vector<std::string> as_other{"setpriv", "--reuid=postgres", "--regid=postgres",
                                           "--clear-groups"};
@@ -62,7 +62,7 @@ std::vector<pid_t> children_of(pid_t process) {
   return {std::istream_iterator<pid_t>(file), std::istream_iterator<pid_t>()};
 }
 
-// Not if it has ended and was not waited for.
+// Whether the process runs; false for one that has ended and was not waited for.
 bool runs(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string stat;
@@ -124,8 +124,8 @@ void PostgresServer::start() {
 
 void PostgresServer::kill() {
   if (pid_ == 0) return;
-  // Its processes have groups of their own, and would serve their sessions for a moment more. It
-  // makes no others while it is stopped.
+  // The server's processes have groups of their own, and would serve their sessions for a moment
+  // more. The server makes no others while it is stopped.
   ::kill(pid_, SIGSTOP);
   const std::vector<pid_t> children = children_of(pid_);
   for (const pid_t child : children) ::kill(child, SIGKILL);

@@ -9,9 +9,10 @@
 namespace locksley::testing {
 
 // A server in a folder of its own, in memory if there is room, without a port: clients find its
-// socket in the folder. Not as root, which the server refuses to be: then as the user postgres. The
-// constructor makes it, which takes a second, and starts it; the destructor kills it. Throws
-// std::runtime_error. One thread, which lives as long as the server: that ends with it.
+// socket in the folder. If the test is root, which PostgreSQL refuses, the server runs as the user
+// postgres. The constructor makes it, which takes a second, and starts it; the destructor kills it.
+// Throws std::runtime_error. One thread uses it and must live as long as the server, which ends
+// with that thread.
 class PostgresServer {
  public:
   PostgresServer();
@@ -21,11 +22,12 @@ class PostgresServer {
 
   // Waits until it accepts connections.
   void start();
-  // As a loss of power, but for what the operating system has: kill -9 of all its processes.
+  // Kills all its processes (kill -9), like a loss of power, except that the operating system keeps
+  // what was written.
   void kill();
   bool is_running() const { return pid_ != 0; }
 
-  // A database of it, with `options` such as `-csearch_path=name`.
+  // The URL of a database of it, with `options` such as `-csearch_path=name`.
   std::string url(const std::string& options = {}) const;
   // The socket, as an address for a proxy.
   std::filesystem::path socket() const { return folder_ / ".s.PGSQL.5432"; }

@@ -108,7 +108,8 @@ class PostgresServer:
         signal_each(self.processes(), signal.SIGCONT)
 
     def kill(self):
-        """kill -9 of all its processes at one moment, as when the machine loses its power. Another server may start on their data when it returns."""
+        """kill -9 of all its processes at one moment, as when the machine loses its power. Another server may start on their data when this
+        returns."""
         self.pause()
         others = self.processes()[1:]
         signal_each([self.process.pid, *others], signal.SIGKILL)
@@ -120,11 +121,11 @@ class PostgresServer:
         return f"postgresql://locksley@/postgres?host={self.folder}"
 
     def settings(self, **more):
-        """For a daemon whose store is here."""
+        """Settings for a daemon whose store is here."""
         return {"store": {"engine": "postgresql", "url": self.url, "replication": "none", **more}}
 
     def query(self, sql):
-        """What psql prints of it."""
+        """What psql prints for this statement."""
         command = [programs() / "psql", "-qAtX", "-h", self.folder, "-U", "locksley", "-d", "postgres", "-c", sql]
         return subprocess.run(command, check=True, capture_output=True, text=True, timeout=DEADLINE_S).stdout.strip()
 

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Tells how much longer the machine makes a piece of work at this moment. A process of its own does the same piece again and again, one that
-takes a millisecond of processor time undisturbed, and measures each in its own processor time. A cache or a host that is shared with others
-prolongs even that, and it prolongs the daemon's work as much: a limit on processor time is multiplied by it. To each piece comes the first use of
-a mebibyte of fresh memory, which is the size of the daemon's blocks: a page fault took 17 us on a virtual machine, which is 4 ms for a block.
+"""Tells how much longer a piece of work takes on this machine at this moment. A process of its own does the same piece again and again, one that
+takes a millisecond of processor time undisturbed, and measures each in its own processor time. A cache or a host that is shared with others prolongs
+even that, and it prolongs the daemon's work as much: a limit on processor time is multiplied by it. Each piece also uses a mebibyte of fresh memory
+for the first time, which is the size of the daemon's blocks: a page fault took 17 us on a virtual machine, which is 4 ms for a block.
 
 As a program: runs until its standard input ends. Prints how much longer than the fastest piece the slowest one took, and adds the milliseconds that
 the fresh memory took beside it."""
@@ -20,7 +20,7 @@ FRESH_BYTES = 1 << 20
 
 
 class Slowdown:
-    """`factor` is there after the block in which it was measured: 1 where nothing disturbs."""
+    """`factor` is set after the block in which it was measured; 1: no other program disturbs."""
 
     factor = None
 

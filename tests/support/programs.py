@@ -30,7 +30,7 @@ def worker(*arguments, **more):
 
 
 def text(reply):
-    """What came as bytes, read as UTF-8."""
+    """The bytes of a reply, read as UTF-8."""
     return reply.encode("latin-1").decode()
 
 
@@ -55,7 +55,7 @@ def marked(mark):
 
 
 def children(pid):
-    """Of all its threads; those that have ended and were not waited for are among them."""
+    """The children of all threads of the process, also those that have ended and were not waited for."""
     found = []
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
         try:
@@ -67,8 +67,8 @@ def children(pid):
 
 @contextlib.contextmanager
 def grandchildren_ended(pid):
-    """What is inside ends the grandchildren of before: an error if some run on. Under AddressSanitizer they are killed 5 s later: one that had closed all
-    that is its own was seen to run on, with /proc/self/task open, which is LeakSanitizer's."""
+    """The code inside the block ends the grandchildren that existed before it: an error if some run on. Under AddressSanitizer they are killed 5 s
+    later: one that had closed all that is its own was seen to run on, with /proc/self/task open, which is LeakSanitizer's."""
     seconds = 5 if "address" in os.environ.get("LOCKSLEY_SANITIZE", "") else DEADLINE_S
     with contextlib.ExitStack() as open_:
         programs = []
@@ -106,8 +106,8 @@ def are_asleep(*pids):
 
 
 def settled_descriptors(*pids):
-    """How many each process has open once 20 looks in a row say the same, while all of them sleep: those of a process that has ended may be for a moment
-    longer."""
+    """How many descriptors each process has open, once 20 looks in a row give the same number while all of them sleep: descriptors for a process that
+    has ended may stay open for a moment longer."""
     looks = []
 
     def settled():

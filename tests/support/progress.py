@@ -1,4 +1,4 @@
-"""What of a long test has passed, so that one that was interrupted goes on where it was."""
+"""The parts of a long test that have passed, so that an interrupted test continues where it was."""
 
 import hashlib
 import pathlib

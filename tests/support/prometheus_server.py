@@ -41,11 +41,11 @@ class PrometheusServer:
         wait_for("Prometheus to be ready", is_ready, 2 * DEADLINE_S)
 
     def ask(self, query):
-        """The values of the series that answer it."""
+        """The values of the series that the query gives."""
         return [float(series["value"][1]) for series in self.series(query)]
 
     def series(self, query):
-        """The same with their labels, as Prometheus has it."""
+        """The series with their labels, as Prometheus returns them."""
         try:
             with urllib.request.urlopen(self._api + urllib.parse.quote(query), timeout=DEADLINE_S) as reply:
                 return json.load(reply)["data"]["result"]

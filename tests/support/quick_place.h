@@ -9,8 +9,9 @@
 
 namespace locksley::testing {
 
-// In memory, where a sync waits for no disk and for none of what others write to it, if there is
-// room for a gigabyte; else where temporary files are. A container may have 64 MB of such memory.
+// In memory, where a sync waits neither for a disk nor for what other programs write to it, if
+// there is room for a gigabyte; else where temporary files are. A container may have 64 MB of such
+// memory.
 inline std::filesystem::path quick_place() {
   constexpr std::uint64_t kRoom = 1U << 30;
   const std::filesystem::path memory = "/dev/shm";

@@ -34,7 +34,7 @@ class RegistryFixture : public ::testing::Test {
     registry_.add(record);
     return record;
   }
-  // The batch's record says it is over; the registry is told.
+  // Ends the batch's record, and tells the registry.
   void end(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
     record.close();
     EXPECT_TRUE(registry_.update(record, record.status(), now_));

@@ -18,14 +18,14 @@ class ReloadTest(DaemonTest):
         return len(re.findall(pattern, self.daemon.log()))
 
     def reload(self, handlers, **settings):
-        """The file as it is to be, by SIGHUP."""
+        """Writes the new file, and makes the daemon read it by SIGHUP."""
         before = self.lines_of("configuration read again|the configuration stays")
         self.daemon.configure({**self.settings, **settings, "handlers": handlers})
         self.daemon.send_signal(signal.SIGHUP)
         wait_for("the reload", lambda: self.lines_of("configuration read again|the configuration stays") > before)
 
     def held(self, name="go"):
-        """A script that says what $V is once the file is there, and the file."""
+        """A script that prints $V once the file exists, and the file."""
         file = self.folder / name
         return f'while [ ! -e {file} ]; do sleep 0.01; done; echo "$V"', file
 

@@ -80,7 +80,7 @@ class Connection:
         return reply
 
     def ask(self, *words):
-        """The reply, be it an error."""
+        """The reply, which may be an error."""
         self.send(encode(*words))
         return self.read()
 
@@ -104,7 +104,8 @@ class Connection:
                 raise AssertionError(f"waited {seconds} s for batch {batch} to be over; it is {status}")
 
     def listed(self, *options):
-        """The status of each batch that LIST names, newest first. A page of it ends when it has been looked for long enough: there may be several."""
+        """The status of each batch that LIST names, newest first. A page ends when the search has taken long enough, so there may be several
+        pages."""
         rows, cursor = [], "0"
         while True:
             cursor, page = self("LIST", "CURSOR", cursor, "COUNT", 10_000, *options)
@@ -162,7 +163,7 @@ class Connection:
             data += piece
 
     def assert_silent(self, seconds=0.3):
-        """Nothing comes for a while: neither bytes nor the end."""
+        """Asserts that nothing comes for a while: neither bytes nor the end."""
         self.socket.settimeout(seconds)
         try:
             came = self.read_some()

@@ -21,7 +21,7 @@ class RingSimulator {
   // What a job costs, by its index.
   using Cost = std::function<Nanoseconds(std::uint64_t index)>;
 
-  // A batch, and what became of it.
+  // A batch, and what has happened to it so far.
   struct Batch {
     RingQueue queue;
     Cost cost;
@@ -115,7 +115,7 @@ class RingSimulator {
 
   // From now on worker i is a remote one: its turns have several executors each and are longer than
   // the ring's quantum, and at every third event all turns are charged for what they have used so
-  // far. Before the first batch.
+  // far. Call it before the first batch.
   void use_leases() {
     leases_ = true;
     for (std::size_t i = 0; i < workers_.size(); ++i) {
@@ -123,7 +123,7 @@ class RingSimulator {
       workers_[i].quantum = quantum_ * static_cast<std::int64_t>(1 + i % 2 * 4);
     }
   }
-  // Of all workers together.
+  // The number of executors of all workers together.
   std::uint32_t executors() const {
     std::uint32_t sum = 0;
     for (const Worker& worker : workers_) sum += worker.width;
@@ -182,7 +182,7 @@ class RingSimulator {
     if (ring.has_new_wait()) look_at_waits();
   }
 
-  // As the owner of the executors: now, and when the next wait ends.
+  // Does what the owner of the executors does: ends waits now, and again when the next wait ends.
   void look_at_waits() {
     const std::optional<Nanoseconds> next = ring.end_waits(now_);
     step();
@@ -245,7 +245,7 @@ class RingSimulator {
     start(index);
   }
 
-  // The worker's turn is known, and begins.
+  // Begins the worker's turn, whose length is known.
   void start(std::size_t index) {
     const Worker& worker = workers_[index];
     const Claim& claim = *worker.claim;

@@ -38,7 +38,7 @@ class RocksDisk final : public StoreDisk {
   const std::unique_ptr<rocksdb::Env> env_;
 };
 
-// Of a bench in a program whose engine is the embedded one.
+// The files of a bench in a program whose engine is the embedded one.
 inline FaultyFileSystem& files_of(const StoreBench& bench) {
   return dynamic_cast<RocksDisk&>(*bench.disk).files();
 }

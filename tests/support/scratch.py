@@ -9,8 +9,8 @@ ROOM = 1 << 30
 
 
 def quick_place():
-    """Where a folder is in memory, so that a sync waits for no disk, and for none of what others write to it; None, for where temporary
-    files are, if there is not a gigabyte of it. A container may have 64 MB."""
+    """A place in memory, where a sync waits neither for a disk nor for what other programs write to it; None, for where temporary files are, if there
+    is not a gigabyte of it. A container may have 64 MB."""
     if not os.access(MEMORY, os.W_OK):
         return None
     space = os.statvfs(MEMORY)

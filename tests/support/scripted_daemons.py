@@ -1,4 +1,4 @@
-"""Daemons of a test that say what the test wants to a remote worker of one slot; and what each package's worker must do about it."""
+"""Daemons of a test that reply to a remote worker of one slot as the test says; and tests of what the worker of each package must do then."""
 
 from scripted_upstream import array, bulk, number
 from standby_server import LOADING, StandbyServer
@@ -19,16 +19,16 @@ def reclaimed(name, count, *rest):
 
 
 class ScriptedDaemons:
-    """Of a TestCase with one worker. It has a task `attempt`, which runs until let_go() and returns the attempt that it was told; PAYLOAD calls it.
-    The subclass has let_go(), stop_worker(), and run_worker(addresses, reply_s), which returns when the worker has ended: after `reply_s`, a daemon
-    that says nothing counts as one that hangs."""
+    """For a TestCase with one worker. The worker has a task `attempt`, which runs until let_go() and returns the attempt that it was told; PAYLOAD
+    calls it. The subclass has let_go(), stop_worker(), and run_worker(addresses, reply_s), which returns when the worker has ended: after `reply_s`,
+    a daemon that says nothing counts as one that hangs."""
 
     def setUp(self):
         self.settled = []  # the outputs
 
     def says(self, jobs, **replies):
-        """To the worker: what these functions of a command return, and else what a daemon does that has a lease of so many jobs. After the last
-        result the worker is told to stop."""
+        """The replies to the worker: what these functions of a command return, and otherwise the replies of a daemon that has a lease of `jobs` jobs.
+        After the last result the worker is told to stop."""
         leases = [lease_of(*[self.PAYLOAD] * jobs)]
 
         def settle(words):
@@ -47,7 +47,7 @@ class ScriptedDaemons:
         return servers
 
     def work_for(self, *all_say, **limits):
-        """Until the worker stops, with a server for each. The servers."""
+        """Runs the worker until it stops, with a server for each argument. Returns the servers."""
         servers = self.servers_of(*all_say)
         self.run_worker([server.address for server in servers], **limits)
         return servers

@@ -35,7 +35,7 @@ class Worker(Connection):
         self.notes = []  # words of NOTEs that were passed over
 
     def expect(self, *words):
-        """The next command, which begins so. CLAIMs and BEATs before it are passed over: they come as the worker likes."""
+        """The next command, which must begin with these words. CLAIMs, BEATs and NOTEs before it are passed over: they may come at any time."""
         end = time.monotonic() + DEADLINE_S
         while True:
             assert time.monotonic() < end, f"waited {DEADLINE_S} s for {words}"
@@ -67,7 +67,7 @@ class Worker(Connection):
             self.send(b"-NOHANDLER no handler '%b' for remote workers\r\n" % unknown[0].encode())
 
     def lease(self, name, handler, first, payloads, attempt=1, timeout_ms=0):
-        """The answer to a CLAIM."""
+        """Sends the reply to a CLAIM."""
         items = [bulk(name), number(7), bulk(handler), number(first), number(len(payloads)), number(attempt), number(timeout_ms), NULL]
         items += [array(*map(bulk, payloads)), bulk("b7"), bulk("alice"), NULL, NULL, NULL]
         self.send(array(*items))
@@ -77,7 +77,7 @@ class Worker(Connection):
         self.send(b">%d\r\n" % len(parts) + b"".join(parts))
 
     def settled(self, name, count):
-        """Reads SETTLEs of the lease until they have `count` results; answers them. By index: status and output."""
+        """Reads SETTLEs of the lease until they have `count` results; answers them. Returns status and output by index."""
         results = {}
         while len(results) < count:
             command = self.expect("SETTLE", name)
@@ -111,7 +111,7 @@ class ScriptedUpstream:
         return Worker(connection)
 
     def workers(self, count, handlers):
-        """So many connections that have joined, by the names that they gave; each with its JOIN."""
+        """Accepts `count` workers that join; returns them by the names that they gave, each with its JOIN."""
         joined = {}
         while len(joined) < count:
             worker = self.accept()

@@ -1,4 +1,4 @@
-"""A daemon with TLS and users, for tests whose load does not care."""
+"""A daemon with TLS and users, for tests whose load does not depend on them."""
 
 from certificates import Authority
 from locksley_daemon import merged

@@ -145,7 +145,7 @@ class ServerFixture : public ::testing::Test {
       io_.run();
     });
   }
-  // What `look` sees on the I/O thread.
+  // The result of `look`, which is called on the I/O thread.
   template <class Look>
   auto on_io_thread(Look look) {
     std::promise<decltype(look())> promise;

@@ -24,7 +24,7 @@ class SlowServer {
     const MutexLock lock(mutex_);
     holds_ = true;
   }
-  // So many of them do not.
+  // This many of them need not wait.
   void let_pass(std::size_t readings) {
     {
       const MutexLock lock(mutex_);
@@ -32,7 +32,7 @@ class SlowServer {
     }
     changed_.notify_all();
   }
-  // Returns once so many wait; false if they do not.
+  // Returns true once this many readings wait; false if they do not within `patience`.
   bool await_held(std::size_t readings, std::chrono::milliseconds patience = kPatience) {
     const auto end = std::chrono::steady_clock::now() + patience;
     const MutexLock lock(mutex_);
@@ -45,7 +45,8 @@ class SlowServer {
     const MutexLock lock(mutex_);
     fault_ = kind;
   }
-  // A reading takes so long from now on, and fails if it may not: it waits for as long as it may.
+  // From now on a reading takes this long. If its patience is shorter, it waits for its patience
+  // and fails.
   void take(std::chrono::milliseconds takes) {
     const MutexLock lock(mutex_);
     takes_ = takes;

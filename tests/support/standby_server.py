@@ -14,8 +14,8 @@ def readonly(address):
 
 
 class StandbyServer:
-    """Listens on a free port of loopback. `says(words)` is its answer to a command, as bytes; `heard` are the commands that it refused, as
-    lists of words, but for its `connection_commands`. Its threads call `says`, one call at a time. Use close()."""
+    """Listens on a free port of loopback. `says(words)` is its answer to a command, as bytes; `heard` are the commands that it refused, as lists of
+    words, except its `connection_commands`. Its threads call `says`, one call at a time. Use close()."""
 
     def __init__(self, says):
         self.says, self.heard, self.connection_commands = says, [], CONNECTION_COMMANDS

@@ -10,7 +10,7 @@ MOST_BATCHES = 40  # a client's; then it forgets before it submits
 
 
 class Client:
-    """One at a time uses a connection and has batches of its own; lives longer than the daemons."""
+    """A client that uses one connection at a time and has batches of its own; it outlives the daemons."""
 
     refusals = ("DRAINING",)  # errors with which a command may be refused at any time
 
@@ -62,8 +62,8 @@ class Client:
         return replies
 
     def moves(self):
-        """The next commands, sent together: words, whether it writes something in any case, what to do with the reply. Those that read
-        much come last, so that their replies cannot keep the others from being sent."""
+        """The next commands, which are sent together: for each its words, whether it writes something in any case, and the function for its reply.
+        Commands that read much come last, so that their replies cannot keep the others from being sent."""
         self.busy.clear()
         calls = []
         for _ in range(self.random.choice((1, 1, 1, 2, 4, 8))):
@@ -77,7 +77,7 @@ class Client:
         return calls or [(("PING",), False, lambda reply: None)]
 
     def pick(self, accept=lambda batch: True):
-        """One that no other command of this pipeline is about."""
+        """A batch that no other command of this pipeline names."""
         fit = [batch for batch in self.batches if batch.is_known() and batch not in self.busy and accept(batch)]
         if not fit:
             return None
@@ -168,7 +168,7 @@ class Client:
         is_addat = self.random.random() < 0.5
 
         def is_refused(reply):
-            """Then; and an ADDAT after a refused one, too."""
+            """Whether the reply is a refusal; an ADDAT after a refused one is refused, too."""
             out_of_turn = is_addat and at != batch.jobs and reply == f"OFFSET the batch has {batch.jobs} jobs"
             return self.is_refused(reply) or (isinstance(reply, Error) and (batch.forgotten or out_of_turn))
 
@@ -253,7 +253,7 @@ class Client:
         return [(("CANCEL", batch.id), False, take)]
 
     def retry(self):
-        """RETRY of what fails, over or not; with its round it is sometimes sent twice, as after a lost reply."""
+        """RETRY of a batch whose jobs fail, whether it is over or not; with its round it is sometimes sent twice, as after a lost reply."""
         batch = self.pick(lambda batch: batch.handler == "fail")
         if batch is None:
             return []
@@ -278,7 +278,7 @@ class Client:
         return [(words, False, take)] * calls
 
     def forget(self):
-        """What is over, most of the time: it is asked just before."""
+        """FORGET of a closed batch; the reply is 0 if the batch is not over."""
         batch = self.pick(lambda batch: batch.closed)
         if batch is None:
             return []
@@ -293,7 +293,7 @@ class Client:
         return [(("FORGET", batch.id), False, take)]
 
     def repeat(self):
-        """SUBMIT with the id of a batch that is there: as it was, or with another job."""
+        """SUBMIT with the id of a batch that is there: as it was, and with another job."""
         batch = self.pick(lambda batch: batch.id_is_chosen and not batch.is_streamed)
         if batch is None:
             return []

@@ -39,11 +39,11 @@ class StoreDaemon(Daemon):
         code = self.wait_end()
         if code != -signal.SIGKILL:
             raise AssertionError(f"the daemon had ended with {code} before it was killed; its log: {self.log()}")
-        self.process.returncode = 0  # close() need not wonder
+        self.process.returncode = 0  # so that close() accepts it
 
 
 def run_daemon(store, settings=None, arguments=()):
-    """A start that should be refused, or --repair: what it ended with, and said. Killed if it comes to be ready."""
+    """Runs a start that should be refused, or --repair; returns its exit code and output. The daemon is killed if it becomes ready."""
     with tempfile.TemporaryDirectory(prefix="locksley-test-") as folder:
         config = pathlib.Path(folder) / "locksley.yaml"
         config.write_text(json.dumps(merged(DEFAULTS, at_store(store, settings))))
@@ -64,8 +64,8 @@ def run_daemon(store, settings=None, arguments=()):
 
 
 class StoreTest(DaemonTest):
-    """A test with a store in `self.store`, and one daemon after the other on it. `self.daemon` and `self.command` are those of the
-    moment. One worker, so that `take_worker` holds back whatever is stored."""
+    """A test with a store in `self.store`, and one daemon after the other on it. `self.daemon` and `self.command` are the current ones. One worker,
+    so that `take_worker` holds back whatever is stored."""
 
     settings = {"pool": {"workers": 1}}
 
@@ -81,7 +81,7 @@ class StoreTest(DaemonTest):
         return self.command
 
     def _end(self, daemon):
-        """Without waiting for its jobs. A daemon that has ended by itself is an error here too."""
+        """Ends the daemon without waiting for its jobs. A daemon that has ended by itself is an error here too."""
         if daemon.process.poll() is None:
             daemon.kill()
         super()._end(daemon)
@@ -90,7 +90,7 @@ class StoreTest(DaemonTest):
         self.daemon.kill()
 
     def stop(self, code=0):
-        """SIGTERM, and its end with this exit code."""
+        """Sends SIGTERM, and waits for the end with this exit code."""
         self.daemon.send_signal(signal.SIGTERM)
         self.assertEqual(self.daemon.wait_end(), code, self.daemon.log())
 
@@ -106,13 +106,13 @@ class StoreTest(DaemonTest):
         return self.command.map("STATUS", batch)
 
     def take_worker(self):
-        """So that nothing else runs. The id; the batch is gone after a restart."""
+        """Occupies the only worker, so that nothing else runs. Returns the id of the batch, which is gone after a restart."""
         blocker = self.command("SUBMIT", "sleep", "EPHEMERAL", "JOBS", HOUR_MS)
         wait_for("the blocking job to run", lambda: self.status(blocker)["running"] == 1)
         return blocker
 
     def begin_held(self):
-        """A daemon whose worker is taken."""
+        """Starts a daemon whose worker is occupied."""
         self.begin()
         self.take_worker()
 
@@ -128,7 +128,8 @@ class StoreTest(DaemonTest):
         self.assertEqual(sorted(self.listed()), sorted(batches))
 
     def assert_whole(self, batch, expected):
-        """It comes to its end; `expected`: [status, output] of each job. Each index is there once, and the counters are those of the results."""
+        """Waits for the end of the batch; `expected`: [status, output] of each job. Each index is there once, and the counters are those of the
+        results."""
         status = self.command.wait(batch)
         rows = self.command.results(batch)
         self.assertEqual(sorted(rows), [[index, *row] for index, row in enumerate(expected)], batch)

@@ -21,8 +21,8 @@
 
 namespace locksley::testing {
 
-// Does something for each of the numbers below `count`, some at once: most of it is waiting. Ends
-// early once the test has failed.
+// Calls `body` for each number below `count`, several at once, because most of the time is waiting.
+// Ends early once the test has failed.
 template <class Body>
 void for_each_number(std::size_t threads, std::uint64_t count, Body body) {
   std::atomic<std::uint64_t> next{0};
@@ -37,13 +37,13 @@ struct Put {
   daemon::Ticket ticket;
 };
 
-// Whether somebody waits for its outcome.
+// Whether a caller waits for its outcome.
 inline bool is_awaited(const daemon::StoreWrite& write) {
   return !std::holds_alternative<daemon::RecordStep>(write);
 }
 
-// The state with what batches were told by later writes of the ends of others, if that is what was
-// found: jobs that are added to such a batch may not be there yet.
+// The state in which batches also know of the ends of others that later writes tell them, if it
+// equals what was found: jobs that are added to such a batch may not be there yet.
 inline std::optional<StoreModel> told_ahead(StoreModel state, const Picture& found,
                                             std::span<const Put> later) {
   const Picture picture = state.picture();
@@ -98,8 +98,8 @@ class Endurance {
   // for it.
   std::function<void()> at_forget = [] {};
 
-  // Opens, looks, and goes on for so many writes, or until the disk fails. False: it could not be
-  // opened.
+  // Opens the store, checks it, and makes this many writes, or stops when the disk fails. False:
+  // the store could not be opened.
   bool run(std::uint64_t writes) {
     error_.clear();
     auto found = bench_.try_recover();
@@ -143,7 +143,7 @@ class Endurance {
   }
   // Why it could not be opened.
   const std::string& error() const { return error_; }
-  // Opens a last time, and ends cleanly: each row must be of something.
+  // Opens a last time, and ends cleanly: each row must belong to a batch.
   void finish() {
     auto found = bench_.try_recover();
     ASSERT_TRUE(found.has_value()) << found.error();

@@ -48,7 +48,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// The outcomes that a store tells. Outlives the store; any thread may call anything.
+// The outcomes that a store reports. Outlives the store; any thread may call anything.
 class Outcomes {
  public:
   std::function<void(daemon::Outcome)> listener() {
@@ -87,7 +87,7 @@ class Outcomes {
   std::vector<daemon::Outcome> heard_ LOCKSLEY_GUARDED_BY(mutex_);
 };
 
-// Until `is_true`, for two minutes at most; whether it became true.
+// Waits until `is_true`, for two minutes at most; returns whether it became true.
 inline bool wait_until_true(const std::function<bool()>& is_true) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(120);
   while (!is_true()) {
@@ -101,7 +101,7 @@ inline std::shared_ptr<spdlog::logger> silent_log() {
   return std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
 }
 
-// As the daemon has it: nobody waits for steps.
+// The urgency that the daemon uses: no caller waits for steps.
 inline daemon::Urgency urgency_of(const daemon::StoreWrite& write) {
   return std::holds_alternative<daemon::RecordStep>(write) ? daemon::Urgency::kWithNext
                                                            : daemon::Urgency::kAwaited;
@@ -123,7 +123,7 @@ class StoreBench {
             fetching};
   }
 
-  // Opens and recovers: what is in it, or the error of either.
+  // Opens and recovers the store; returns its content, or the error of either step.
   std::expected<Picture, std::string> try_recover() {
     auto opened = daemon::Store::open(options(), silent_log());
     if (!opened) return std::unexpected(opened.error().what);
@@ -136,7 +136,7 @@ class StoreBench {
     outcomes = std::make_unique<Outcomes>();
     store->start(outcomes->listener());
   }
-  // All that, which must succeed. What is in it.
+  // Opens, recovers and starts the store, which must succeed. Returns its content.
   Picture open() {
     auto picture = try_recover();
     if (!picture) throw std::runtime_error("the store does not open: " + picture.error());
@@ -153,7 +153,7 @@ class StoreBench {
     return open();
   }
 
-  // Writes and hears that it is written. The model has it, too.
+  // Writes, and waits for the outcome. The model has the write, too.
   void commit(daemon::StoreWrite write) {
     const daemon::Ticket ticket = put(std::move(write));
     EXPECT_EQ(outcomes->await(ticket).error, "");
@@ -166,15 +166,15 @@ class StoreBench {
     model.apply(write);
     return store->put(std::move(write), urgency);
   }
-  // Steps, for which nobody waits, are on the disk when what is written behind them is. The write
-  // that says so is of a batch that is not there.
+  // Steps, for which no caller waits, are on the disk once a later write is. That write is of a
+  // batch that does not exist.
   void flush() {
     const daemon::Ticket ticket = store->put(daemon::ForgetBatch{1ULL << 60}, daemon::Urgency::kAwaited);
     EXPECT_EQ(outcomes->await(ticket).error, "");
   }
   std::string place() const { return disk->place(folder.path()); }
   std::vector<RawRow> raw() const { return disk->rows(); }
-  // Changes rows of the closed store beside the store.
+  // Changes rows of the closed store directly.
   void edit(const std::function<void(daemon::Engine::Group&)>& change) const {
     const ThreadRoleScope role(daemon::kStoreWriter);
     auto engine = disk->engine()({folder.path().string(), durability_, silent_log()});
@@ -207,7 +207,7 @@ class StoreBench {
 class StepMaker {
  public:
   explicit StepMaker(std::uint64_t sequence) : sequence_(sequence) { step_.started_at = 1'700'000'000'000; }
-  // Goes on behind the steps of a batch that an earlier process left.
+  // Continues after the steps of a batch that an earlier process left.
   StepMaker(std::uint64_t sequence, const StoreModel::Batch& batch) : StepMaker(sequence) {
     log_.begin_at(batch.last.row_count, batch.last.result_bytes);
     step_ = batch.last;
@@ -223,7 +223,7 @@ class StepMaker {
                               const std::vector<StoredRow>& rows) {
     return make(std::move(ended), by_status, append_rows(log_, rows));
   }
-  // The same where all jobs end well, and each with a row.
+  // The same where all jobs end with this status, each with a row.
   daemon::RecordStep end_jobs(IndexRange range, JobStatus status = JobStatus::kOk) {
     std::vector<StoredRow> rows;
     for (std::uint64_t job = range.low; job < range.high; ++job) {
@@ -233,7 +233,7 @@ class StepMaker {
     ended.by_status[static_cast<std::size_t>(status)] = range.size();
     return end_jobs({range}, ended, rows);
   }
-  // Jobs that never ran.
+  // Cancels jobs that never ran.
   daemon::RecordStep cancel_jobs(IndexRange range, const std::string& reason) {
     step_.cancelled = true;
     step_.stop_reason = reason;
@@ -292,7 +292,7 @@ class StepMaker {
   BatchStep step_;  // the next one, as far as it is known
 };
 
-// So many jobs ended well, and so many in an error.
+// `ok` jobs ended well, and `error` jobs in an error.
 inline EndedJobs ended(std::uint64_t ok, std::uint64_t error) {
   EndedJobs jobs;
   jobs.by_status[static_cast<std::size_t>(JobStatus::kOk)] = ok;
@@ -315,7 +315,7 @@ inline daemon::AcceptBatch accept_batch(std::uint64_t sequence, std::uint64_t jo
   accept.payloads = payloads_of(payloads);
   return accept;
 }
-// One to stream into.
+// A batch to stream into.
 inline daemon::AcceptBatch open_batch(std::uint64_t sequence) {
   daemon::AcceptBatch accept = accept_batch(sequence, 0);
   accept.row.is_streamed = true;

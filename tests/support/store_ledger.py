@@ -120,8 +120,8 @@ class Batch:
 
 
 def check_presence(batch, status, was_draining):
-    """`status`: its row of LIST, or None. `was_draining`: the daemon was when it ended, and refused each ADD, but no CLOSE. False if it is not there, and
-    need not be. Settles what was open."""
+    """Checks that the batch is there if it must be. `status`: its row of LIST, or None. `was_draining`: the daemon was draining when it ended, and
+    refused each ADD, but no CLOSE. Returns False if the batch is not there, and need not be. Settles what was uncertain."""
     if batch.forgotten == ACKNOWLEDGED:
         wrong_unless(status is None, batch, f"forgotten, and there again: {status}")
         return False
@@ -156,7 +156,8 @@ def check_presence(batch, status, was_draining):
 
 
 def check_readings(batch, connection, status, settled_before):
-    """What was read of it reads the same. Readings younger than `settled_before` may have been of what was not on the disk yet."""
+    """Checks that what was read of the batch reads the same now. Readings younger than `settled_before` may be of data that was not on the disk
+    yet."""
     batch.readings = [reading for reading in batch.readings if reading.at <= settled_before]
     for reading in batch.readings:
         if reading.status:
@@ -175,7 +176,7 @@ def check_readings(batch, connection, status, settled_before):
 
 
 def check_whole(batch, status, rows):
-    """Of a batch that is over: each index once, the right outputs, counters as results."""
+    """Checks a batch that is over: each index once, the right outputs, counters as results."""
     say = lambda what: f"{what}; STATUS: {status}"
     wrong_unless(status["state"] in ("done", "cancelled"), batch, say("is not over"))
     wrong_unless(status["queued"] == status["running"] == 0, batch, say("is over, and has jobs left"))

@@ -48,7 +48,7 @@ std::string describe(const StoredBatch& batch, const std::string& rows, const st
   }
   for (const IndexRange& range : batch.left) {
     left += fmt::format("[{},{}) ", range.low, range.high);
-    // Of the others nobody asks.
+    // Attempts of the other jobs are not compared.
     for (std::uint64_t job = range.low; job < range.high; ++job) {
       if (const AttemptCounts& of = attempts[job]; of.failed != 0) {
         job_attempts += fmt::format("{}:{}-{} ", job, of.failed, of.forgiven);
@@ -99,7 +99,7 @@ std::vector<std::string> copy_of(const proto::ArgumentList& list) {
   return copies;
 }
 
-// What a store that should hold these batches would say of one.
+// What a store that holds this batch should report of it.
 StoredBatch as_stored(std::uint64_t sequence, const StoreModel::Batch& batch) {
   StoredBatch stored;
   stored.sequence = sequence;
@@ -317,7 +317,7 @@ std::expected<Picture, std::string> picture_of(daemon::Store& store) {
     }
     std::string& text = picture[batch.sequence] = describe(batch, rows, payloads);
     if (batch.history.finished_at == 0) continue;
-    // One that is over can be had by itself, too.
+    // A batch that is over can also be loaded by itself.
     auto loaded = store.load(batch.sequence);
     if (loaded) read_left_out(store, *loaded);
     if (!loaded) {

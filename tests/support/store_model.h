@@ -44,7 +44,7 @@ struct StoreModel {
     std::map<std::uint64_t, AttemptCounts> job_attempts;  // by job
     std::vector<StoredRow> rows;
     std::uint64_t steps = 0;
-    BatchStep last;  // but for its rows
+    BatchStep last;  // except its rows
     bool is_over() const { return last.finished_at != 0; }
     std::uint64_t jobs() const;
     bool is_closed() const;

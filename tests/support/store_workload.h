@@ -29,7 +29,8 @@ class StoreWorkload {
   bool goes_on() const { return scene_.has_value(); }
   // The store has taken it.
   void taken(const daemon::StoreWrite& write);
-  // The store has refused it. What is then written; the state is without it.
+  // The store has refused the write. Returns what is then written; the state is without the refused
+  // write.
   std::vector<daemon::StoreWrite> refused(const daemon::StoreWrite& write);
 
   const StoreModel& state() const { return state_; }
@@ -54,7 +55,7 @@ class StoreWorkload {
   daemon::StoreWrite change(std::uint64_t sequence);
   daemon::StoreWrite step(std::uint64_t sequence);
   daemon::RecordStep steps_of(std::uint64_t sequence);
-  // Some of what is left fails and is tried again.
+  // Some of the jobs that are left fail and are retried.
   daemon::StoreWrite try_again(std::uint64_t sequence);
   // All that has failed is queued again; the batch may be over.
   daemon::StoreWrite requeue(std::uint64_t sequence);

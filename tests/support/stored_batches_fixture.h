@@ -58,7 +58,7 @@ class StoredBatchesFixture : public ::testing::Test {
     const auto count = batches_->intake().add(record, payer(), proto::ArgumentList::copy_of(payloads), 1, at);
     return count ? std::to_string(*count) : count.error();
   }
-  // Of the user whose commands they are.
+  // The account of the user whose commands they are.
   daemon::Account& payer() { return user_->tenant().account; }
   std::vector<std::string> payloads(daemon::BatchRecord& record) LOCKSLEY_REQUIRES(daemon::kIoThread) {
     std::vector<std::string_view> views(record.terms.jobs);

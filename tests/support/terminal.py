@@ -37,7 +37,7 @@ class Terminal:
         return done.stdout.decode()
 
     def listens(self):
-        """Else a command would start a server of its own in this one's place (-N: it must not)."""
+        """Whether the server listens. Before that, a command would start a server of its own in its place (-N: it must not)."""
         return subprocess.run(["tmux", "-N", "-S", self.socket, "start-server"], capture_output=True, timeout=DEADLINE_S).returncode == 0
 
     def screen(self, *options):

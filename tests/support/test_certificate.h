@@ -16,7 +16,7 @@
 
 namespace locksley::testing {
 
-// A certificate that has signed itself, and its key, as PEM files in a folder of the test's own.
+// A self-signed certificate, and its key, as PEM files in a folder of the test's own.
 class TestCertificate {
  public:
   struct Options {

@@ -79,7 +79,7 @@ class Records:
         return self.outgoing.read()
 
     def say_end(self):
-        """close_notify, and the connection stays."""
+        """Sends close_notify; the connection stays open."""
         try:
             self.tls.unwrap()
         except ssl.SSLWantReadError:
@@ -87,7 +87,7 @@ class Records:
         self.push()
 
     def read(self, count):
-        """So many bytes, or all until the end."""
+        """`count` bytes, or all bytes until the end."""
         data = b""
         while len(data) < count:
             try:

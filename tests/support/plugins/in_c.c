@@ -41,7 +41,7 @@ static int32_t init(locksley_setup* setup, void** result) {
 static void teardown(void* state) {
   const char* file = getenv("LOCKSLEY_TEST_TEARDOWN");
   FILE* out = file == NULL ? NULL : fopen(file, "a");
-  /* So that whatever might end the process meanwhile does. */
+  /* Waits, so that a fault that ends the process meanwhile shows. */
   if (file != NULL) (void)poll(NULL, 0, 100);
   if (out != NULL) {
     (void)fprintf(out, "%s\n", ((struct state*)state)->handler);
@@ -159,7 +159,7 @@ static uint64_t number_after(locksley_text payload, const char* word) {
   return strtoull(digits, NULL, 10);
 }
 
-/* Until it should stop, and it says why. "linger FD" first writes a byte to FD: the job has begun. */
+/* Sleeps until the job should stop, and checks the reason. "linger FD" first writes a byte to FD: the job has begun. */
 static int32_t linger(locksley_context* context, locksley_text payload) {
   const locksley_host* host = context->host;
   const int64_t left = host->time_left(context);

@@ -53,7 +53,8 @@ void large_closures(Job& job) {
   job.write(std::to_string(shared->load()) + " " + std::to_string(shared.use_count()));
 }
 
-// An exception keeps its type between a sub-job and whoever waits; the group is of use afterwards.
+// An exception keeps its type between a sub-job and the thread that waits; the group can be used
+// afterwards.
 void flood_below(Job& job) {
   TaskGroup group(job);
   std::atomic<int> ended{0};
@@ -97,8 +98,8 @@ void loops(Job& job) {
   }
 }
 
-// "linger FD": of a payload with a number behind the word, a byte is written to that file first:
-// the job has begun.
+// "linger FD": for a payload with a number after the word, first writes a byte to that file: the
+// job has begun.
 void say_begun(std::string_view payload, std::string_view word) {
   if (payload == word) return;
   const std::string fd(payload.substr(word.size() + 1));

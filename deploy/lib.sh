@@ -11,8 +11,8 @@ seconds_since() {
 }
 
 # stage TITLE LOG COMMAND...: runs the command with its output in the log. Prints one line with the time it took; while
-# it runs, on a terminal, also the end of its log. Returns its exit status; says nothing of why it failed. A function that
-# is called so must return at its first error itself: where a status is looked at, `set -e` is off.
+# it runs, on a terminal, also the end of its log. Returns the command's exit status, but does not say why it failed. A
+# function that is called so must return at its first error itself: while bash checks its status, `set -e` is off.
 stage() {
   local title=$1 log=$2 started status=0 display='' last
   shift 2

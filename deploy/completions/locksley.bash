@@ -57,7 +57,7 @@ _locksley() {
       *) if [[ -z $handler ]]; then words=$(_locksley_column "$program" "${server[@]}" list); fi ;;
     esac
   fi
-  # Nothing of ours: bash completes names of files (complete -o default).
+  # No completion of ours: bash completes names of files (complete -o default).
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
 }
 

@@ -79,7 +79,7 @@ function __locksley
     end
 end
 
-# fish wants to know options before somebody types one.
+# fish has to know the options before the user types one.
 function __locksley_declare --argument-names program condition
     for option in ($program $argv[3..] --help 2>/dev/null | __locksley_options)
         if string match -q -- '--*' $option

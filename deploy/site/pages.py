@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """pages.py ROOT FOLDER: copies the repository's pages to FOLDER in the form that MkDocs wants.
 
-GitHub and MkDocs differ, and the pages are written for GitHub. What is changed on the way:
+GitHub and MkDocs differ, and the pages are written for GitHub. These are the changes on the way:
 
 - Links to folders lead to their README.md. Files that are no pages and to which a page links become pages with their text, `x.py` as `x.py.md`.
 - README.md of the root becomes readme.md, because deploy/site/index.md is the site's first page; .github/ becomes project/, because MkDocs
@@ -42,7 +42,7 @@ def tracked(root):
 
 
 def place(path):
-    """Of a file in the site."""
+    """The place of a file in the site."""
     if path == FIRST:
         return "index.md"
     if path == "README.md":
@@ -80,7 +80,7 @@ class Site:
         return in_form_of_mkdocs(self.with_links(path, text))
 
     def part(self, path, page, name):
-        """With its links as they are from `path`."""
+        """The part of `page`, with its links relative to `path`."""
         found = re.search(rf"^<!-- site: {name} -->\n(.*?)^<!-- site: end -->$", (self.root / page).read_text(), re.MULTILINE | re.DOTALL)
         if not found:
             raise Broken(f"{path}: {page} has no part {name}")
@@ -133,10 +133,10 @@ class Site:
         name, section = posixpath.basename(path).rsplit(".", 1)
         body = re.search(r'<div class="manual-text">\n(.*)</div>\n<table class="foot">', done.stdout, re.DOTALL)[1]
         body = re.sub(r"</?section\b[^>]*>\n", "", body)
-        body = re.sub(r"\n +\|(?= |$)", " |", body, flags=re.MULTILINE)  # else like a row of a table in Markdown
+        body = re.sub(r"\n +\|(?= |$)", " |", body, flags=re.MULTILINE)  # else it looks like a row of a Markdown table
         body = re.sub(r'<a class="Xr">([^<(]+)\((\d)\)</a>', lambda found: self.to_manual(path, found[1], found[2]), body)
         body = body.replace('<td><code class="Nm">', '<td style="white-space: nowrap"><code class="Nm">')
-        written, *parts = MANUAL_HEADING.split(body)  # of each heading its level and its text, and what is below it
+        written, *parts = MANUAL_HEADING.split(body)  # for each heading its level, its text, and the text below it
         assert not written.strip(), written
         text = f"# {name}({section})\n"
         for level, title, below in zip(parts[0::3], parts[1::3], parts[2::3], strict=True):

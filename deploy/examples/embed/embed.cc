@@ -1,6 +1,5 @@
-// The scheduler of Locksley inside a program of one's own, without the daemon: fork-join, a
-// parallel loop, and two batches that share the workers fairly. core/EMBEDDING.md explains each
-// step.
+// The scheduler of Locksley inside a program of your own, without the daemon: fork-join, a parallel
+// loop, and two batches that share the workers fairly. core/EMBEDDING.md explains each step.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -41,8 +40,8 @@ std::uint64_t fib(Context& context, std::uint64_t n) {
   return first + second;
 }
 
-// Posts a function to the pool, and blocks the calling thread, which is none of the pool's, until
-// its result is there.
+// Posts a function to the pool, and blocks the calling thread, which must not be one of the pool's
+// threads, until its result is there.
 template <class Work>
 auto run_on(Pool& pool, Work work) {
   std::promise<std::uint64_t> promise;

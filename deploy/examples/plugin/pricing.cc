@@ -3,7 +3,7 @@
 //   SPOT STRIKE RATE VOLATILITY YEARS PATHS        100 105 0.02 0.25 1.5 1000000
 //
 // and the output `PRICE ERROR`, the standard error of the mean. One job is a parallel loop over its
-// paths, so that a single option uses what workers are idle, and many at once share them. The same
+// paths, so that a single option uses all idle workers, and many at once share them. The same
 // payload gives the same price, whichever worker computes which part: paths come in blocks, and
 // each block has random numbers of its own.
 #include <algorithm>

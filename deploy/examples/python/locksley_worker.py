@@ -10,9 +10,9 @@ leave a note for its next attempt by job.write_note(text). With `worker_protocol
 trace and the time limit, and job.should_stop() says whether the batch was cancelled. An exception is the job's error, as one line; its traceback goes to standard error, and so to the
 daemon's log. serve() returns when the daemon wants no more of this process.
 
-Import it before anything that prints: from then on standard input is empty and standard output is standard error, for this process and for those
-that it starts, and nothing gets between the answers. One thread calls the function; how many processes there are is the daemon's matter. Python 3.9
-or later."""
+Import it before anything that prints: from then on standard input is empty and standard output is standard error, for this process and for those that
+it starts, and nothing gets between the answers. One thread calls the function; the daemon decides how many processes there are. Python 3.9 or
+later."""
 
 import inspect
 import os
@@ -42,7 +42,7 @@ class Job:
         _write(b"*2\r\n$8\r\nprogress\r\n:%d\r\n" % min(100, max(0, int(per_cent))))
 
     def write_note(self, text):
-        """At most 4 KiB."""
+        """Leaves a note of at most 4 KiB for the next attempt."""
         _write(b"*2\r\n$4\r\nnote\r\n" + _bulk(_as_bytes(text)[:4096]))
 
     def should_stop(self):
@@ -67,8 +67,8 @@ def serve(function):
         except Exception as error:
             traceback.print_exc()
             answer = b"-%b\r\n" % _one_line(error)
-        # At once, even if more jobs are waiting: should the next one kill this process, or take too long, then the daemon
-        # knows which it was.
+        # Writes the answer at once, even if more jobs are waiting: if the next one kills this process, or takes too long, the daemon knows which job
+        # it was.
         _write(answer)
         message = _next_message()
 
@@ -124,7 +124,7 @@ _jobs, _answers = _take_the_pipes()
 def _has_second_parameter(function):
     try:
         parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # some of those written in C
+    except (TypeError, ValueError):  # some functions that are written in C
         return False
     if len(parameters) < 2:
         return False

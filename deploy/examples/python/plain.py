@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A worker without any library: this is all of the protocol. Answers its payload. Whatever else it printed, or raised, would end it."""
+"""A worker without any library: this is all of the protocol. Answers its payload. Any other output, or an exception, would end it."""
 
 import os
 import sys

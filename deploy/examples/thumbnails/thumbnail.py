@@ -12,7 +12,7 @@ SIZE = int(os.environ.get("THUMBNAIL_SIZE", "256"))
 FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "GIF", "BMP")  # not EPS, which runs a program
 ORIENTATION = 0x0112  # in EXIF: how the camera was held
 
-# A file of a few KiB can say that it holds 50,000 x 50,000 pixels: such are refused before any is decoded.
+# A file of a few KiB can say that it holds 50,000 x 50,000 pixels: such a file is refused before any pixel is decoded.
 Image.MAX_IMAGE_PIXELS = 250_000_000
 warnings.simplefilter("error", Image.DecompressionBombWarning)
 MOST_DECODED_PIXELS = 50_000_000  # 4 bytes each, three times over at worst
@@ -33,7 +33,7 @@ def as_jpeg(image):
         raise ValueError(f"{image.width} x {image.height} pixels; at most {MOST_DECODED_PIXELS} are decoded")
     small = in_colour(image)
     small.thumbnail((SIZE, SIZE), Image.Resampling.LANCZOS)
-    # Of a TIFF, Pillow has turned the pixels already.
+    # Pillow has already turned the pixels of a TIFF.
     small.getexif()[ORIENTATION] = 1 if image.format == "TIFF" else image.getexif().get(ORIENTATION, 1)
     small = ImageOps.exif_transpose(small)
     if small.mode == "RGBA":
@@ -47,7 +47,7 @@ def as_jpeg(image):
 
 
 def in_colour(image):
-    """The pixels of a picture, of whatever kind, in RGB, or RGBA if it may be transparent."""
+    """The pixels of a picture of any kind, in RGB, or RGBA if it may be transparent."""
     if image.mode in ("RGB", "RGBA") and "transparency" not in image.info:
         image.load()
         return image

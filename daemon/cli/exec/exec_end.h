@@ -13,7 +13,8 @@ struct ExecEnd {
   std::string_view status;
   std::string_view output;  // of the program, whether it failed or not
   std::string_view reason;  // why it is not ok, with the end of its standard error; empty: it is
-  // As GNU parallel has it: -1 after a time-out, 127 for a program that cannot be started.
+  // The exit value in the sense of GNU parallel: -1 after a timeout, 127 for a program that cannot
+  // be started.
   int exit_value = 0;
   int signal = 0;  // the signal that ended it; 0: none
 

@@ -56,7 +56,7 @@ class ExecOutputs {
     std::string_view errors;
     std::string_view log_line;
   };
-  // As one text, for OrderedOutputs; and back.
+  // packed() makes one text of them, for OrderedOutputs; unpacked() is the reverse.
   static std::string packed(const Texts& texts);
   static Texts unpacked(std::string_view text);
   void show(const Texts& texts);

@@ -71,7 +71,7 @@ void TopModel::take(TopSnapshot snapshot) {
   std::ranges::stable_sort(figures_.lanes, [](const TopLane& a, const TopLane& b) {
     return std::tuple(a.batches, a.queued, a.running) > std::tuple(b.batches, b.queued, b.running);
   });
-  // By numbers that seldom change, so that rows keep their places.
+  // Sorts by numbers that seldom change, so that rows keep their places.
   figures_.machines = snapshot.machines;
   std::ranges::stable_sort(figures_.machines, [](const auto& a, const auto& b) {
     return std::tuple(a.lost, a.slots) > std::tuple(b.lost, b.slots);

@@ -31,7 +31,7 @@ struct TopBatch {
   std::optional<std::chrono::milliseconds> left;  // until it is over, as far as is known
 
   bool is_paused() const { return explanation && explanation->is_paused; }
-  // Its name; its id, if it has no name.
+  // The batch's name, or its id if it has no name.
   const std::string& title() const { return status.name.empty() ? status.id : status.name; }
 };
 

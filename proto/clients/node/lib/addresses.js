@@ -1,7 +1,7 @@
 // The daemons of which one serves: several URLs, or one with several addresses, redis://user:password@a:7770,b:7770; a:7770 is redis://a:7770.
 const PARTS = /^(\w+:\/\/(?:[^@/]*@)?)([^/?#]*)(.*)$/; // with the log-in, the addresses, and the rest
 
-// For errors.
+// A hint for messages of errors.
 export const PORTS =
   'clients connect to the port `listen.port`, 7770 unless it is configured otherwise, and workers to `workers.port`, 7771';
 

@@ -82,7 +82,7 @@ class Job:
         return not self._stopped
 
     def stop(self, reason: str) -> None:
-        """For workers."""
+        """For workers: stops the job for this reason."""
         self._stopped = self._stopped or reason
         self._on_stop()
 

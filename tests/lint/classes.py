@@ -36,7 +36,7 @@ def is_function(statement):
     statement = ACCESS.sub("", ANNOTATION.sub("", statement)).strip()
     if not statement or NO_FUNCTION.match(re.sub(r"^template <[^;]*?> ", "", statement)):
         return False
-    # What stands before the first parenthesis outside a type's arguments is a name, and no value was given yet: `int f(` and not `int x = g(`.
+    # The text before the first parenthesis outside a type's arguments ends in a name, and gives no value yet: `int f(` and not `int x = g(`.
     if "operator" not in statement:
         while statement != (plain := re.sub(r"<[^<>]*>", "", statement)):
             statement = plain

@@ -267,7 +267,7 @@ def cycles(files):
 
 
 def without_row(files):
-    """Folders of ours that the table does not name: what they may include is then that of the folder above."""
+    """Folders of ours that the table does not name: they may then include what the folder above may include."""
     for folder in sorted({os.path.dirname(path) for path in files if tree.is_cpp(path) and path.startswith(SOURCES)}):
         if folder not in ARROWS:
             first = min(path for path in files if os.path.dirname(path) == folder)

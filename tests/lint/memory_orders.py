@@ -11,8 +11,8 @@ below it, up to the first blank line, comment, or statement without an order. "a
 label and order were explained further up in the file. A comment that mentions `[label]` without naming an order first, as over a
 sequentially consistent operation, counts as whichever end is missing.
 
-There are no standalone fences: ThreadSanitizer cannot see them. A fence that only the compiler obeys
-(atomic_signal_fence) is allowed with `// fence: reason` just above, because what it stands beside is no C++ at all."""
+There are no standalone fences: ThreadSanitizer cannot see them. A fence that only the compiler obeys (atomic_signal_fence) is allowed with `// fence:
+reason` just above, because the code beside it is not C++ at all."""
 
 import re
 

@@ -115,7 +115,7 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
   struct Node {
     std::uint64_t size = 0;
     std::uint64_t written = 0;  // what is appended next begins here; from here to `size` there are zeros
-    std::uint64_t synced = 0;   // bytes [0, synced) are on the disk, but for `unwritten` and `overwritten`
+    std::uint64_t synced = 0;   // bytes [0, synced) are on the disk, except `unwritten` and `overwritten`
     struct Stretch {
       std::uint64_t begin, end;
     };

@@ -161,7 +161,7 @@ class Daemon:
         if code not in fine:
             raise AssertionError(f"the daemon ended with {code}; its log: {log}")
 
-    # What can be seen of it from outside.
+    # What can be seen of the daemon from outside.
 
     def get(self, path):
         """Status and text of a page of the HTTP side."""

@@ -45,7 +45,7 @@ class MemoryDisk final : public StoreDisk {
   void cut_power() override LOCKSLEY_EXCLUDES(mutex_);
   void lose_power() override LOCKSLEY_EXCLUDES(mutex_);
 
-  // As many bytes as its engine says that a group should have, and one for write_ahead(); change
+  // How many bytes its engine says that a group and a call of write_ahead() should have; change
   // them while no engine is open.
   std::size_t group_bytes = std::numeric_limits<std::size_t>::max();
   std::size_t write_ahead_bytes = std::size_t{1} << 20;
@@ -66,9 +66,9 @@ class MemoryDisk final : public StoreDisk {
 
   // What its engine says (Engine::is_on_network); change it while no engine is open.
   bool is_on_network = false;
-  // Its readings of payloads.
+  // Delays the engine's readings of payloads.
   SlowServer server;
-  // Its readings of single rows of the index that may not wait for long.
+  // Delays the engine's readings of single rows of the index that may not wait for long.
   SlowServer index;
   // While it is true, readings of the index fail, because no reply comes; and how many have failed.
   std::atomic<bool> has_no_reply = false;

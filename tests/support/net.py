@@ -67,7 +67,7 @@ class Namespace:
 
 
 class Host(Namespace):
-    """With an address that all hosts reach."""
+    """A namespace with an address that all hosts reach."""
 
     def __init__(self, router, name, number):
         super().__init__()

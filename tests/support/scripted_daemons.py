@@ -56,7 +56,7 @@ class ScriptedDaemons:
         return [words[1:] for words in server.heard if words[0].upper() == name]
 
     def test_a_daemon_that_hangs_is_left_while_jobs_run(self):
-        """Its kernel goes on to acknowledge what the worker sends."""
+        """The kernel of its machine still acknowledges what the worker sends."""
 
         def attempt(ms, _):
             """False if another server took so long as well, or the worker did not come to its second BEAT: for that the machine was too slow."""

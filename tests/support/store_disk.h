@@ -42,8 +42,8 @@ class StoreDisk {
   virtual bool loses_all_unsynced() const { return true; }
   // From now on nothing can be changed.
   virtual void cut_power() = 0;
-  // What was not synced is gone, as far as loses_all_unsynced() says; there is power again, and no
-  // fault.
+  // Drops the writes that were not synced, as far as loses_all_unsynced() says; then there is power
+  // again, and no fault.
   virtual void lose_power() = 0;
 };
 

@@ -32,7 +32,7 @@ using Picture = std::map<std::uint64_t, std::string>;
 // Whether they are the same, and where they differ.
 ::testing::AssertionResult is_same(const Picture& found, const Picture& expected);
 
-// What is in a store after writes, by a plain account of what each of them means.
+// The content of a store after writes, by a simple account of the effect of each write.
 struct StoreModel {
   struct Batch {
     daemon::AcceptedRow accepted;
@@ -59,7 +59,7 @@ struct StoreModel {
 // be read is said in the picture; the error is recover()'s.
 std::expected<Picture, std::string> picture_of(daemon::Store& store);
 
-// A row of a store that nobody has open, as it lies there (StoreDisk::rows()).
+// A row of a store that is not open, as it is on the disk (StoreDisk::rows()).
 struct RawRow {
   std::string family;
   std::uint64_t sequence;

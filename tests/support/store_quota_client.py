@@ -40,7 +40,7 @@ class QuotaClient(Client):
         listed = {status["name"]: status for status in connection.listed()}
         kept, younger = [], 0
         for batch in reversed(self.batches):
-            # Of older ones that are there, some may not have been over when this one gave them room.
+            # Some of the older batches that are there may not have been over when this batch was evicted to make room for them.
             older = sum(one.name in listed for one in self.batches[: -1 - younger])
             status = listed.pop(batch.name, None)
             may_be_evicted = batch.closed and (younger + older) * COST > ROOM // 2 and batch.forgotten is None

@@ -1,4 +1,4 @@
-// What the rows of a store are rows of.
+// Counts the rows of a batch in a store, and finds rows that belong to nothing in the model.
 #include <fmt/format.h>
 
 #include <algorithm>

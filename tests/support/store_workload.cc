@@ -20,7 +20,7 @@ constexpr std::size_t kMostBatches = 8;
 
 bool is_streamed(const StoreModel::Batch& batch) { return batch.accepted.is_streamed; }
 
-// As text that differs from batch to batch and from job to job.
+// A text that differs from batch to batch and from job to job.
 std::string random_text(std::mt19937_64& random, std::size_t size) {
   std::string text(size, '\0');
   std::ranges::generate(text, [&] { return static_cast<char>('a' + random() % 26); });
@@ -342,7 +342,7 @@ StoreWrite StoreWorkload::next() {
         });
         if (found != 0) return try_again(found);
       } else if (roll < 55) {
-        // What was cancelled is not queued again.
+        // Jobs of a cancelled batch are not queued again.
         const std::uint64_t found = any([&](std::uint64_t sequence, const StoreModel::Batch& batch) {
           return !plans_.at(sequence).failed.empty() && !batch.last.cancelled;
         });

@@ -18,7 +18,7 @@ namespace locksley::testing {
 // thread.
 class StoreWorkload {
  public:
-  // Goes on with what an earlier process has left.
+  // Continues with the state that an earlier process has left.
   StoreWorkload(std::uint64_t seed, StoreModel state, std::uint64_t next_sequence);
 
   // What a server writes when it begins.

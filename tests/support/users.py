@@ -33,7 +33,7 @@ def users(**named):
 
 
 ALL = ["submit", "read", "control", "admin"]
-# Of a user who may use all built-in handlers: sleep, spin and fib have to be named.
+# The settings of a user who may use all built-in handlers: sleep, spin and fib have to be named.
 BUILTIN = {"handlers": ["echo", "fail", "fib", "sha256", "sleep", "spin"]}
 
 

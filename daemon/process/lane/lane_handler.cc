@@ -42,7 +42,8 @@ void LaneHandler::pause_ended() {
 
 bool LaneHandler::spares_job(Nanoseconds now) {
   if (!has_worked_) return false;
-  if (!cannot_work_since_) cannot_work_since_ = now;
+  if (!cannot_work_since_ || now - last_failure_ > kSpareTime) cannot_work_since_ = now;
+  last_failure_ = now;
   return now - *cannot_work_since_ < kSpareTime;
 }
 

@@ -89,8 +89,8 @@ class LaneHandler {
   // Returns whether the job goes back to its batch, as if it had not begun. It goes back if a
   // worker of the handler has worked before, until kSpareTime after the first of these failures:
   // then new code, or a service that the program needs at its start, is broken, and an operator has
-  // time to repair it. The jobs of a program that has never worked fail, so that its author learns
-  // why.
+  // time to repair it. A failure more than kSpareTime after the last one counts as a first one. The
+  // jobs of a program that has never worked fail, so that its author learns why.
   bool spares_job(Nanoseconds now) LOCKSLEY_REQUIRES(kProcessThread);
   static constexpr std::chrono::minutes kSpareTime{5};  // guess: time to notice the failure and to roll back
 
@@ -121,8 +121,9 @@ class LaneHandler {
   std::uint32_t slots_ LOCKSLEY_GUARDED_BY(kProcessThread) = 0;
   std::uint32_t pausing_ LOCKSLEY_GUARDED_BY(kProcessThread) = 0;
   bool has_worked_ LOCKSLEY_GUARDED_BY(kProcessThread) = false;  // since the daemon's start
-  // When spares_job() was first called after the last worker_works(); none: not since then.
+  // The first and the last call of spares_job() for the present failures; none: there are none.
   std::optional<Nanoseconds> cannot_work_since_ LOCKSLEY_GUARDED_BY(kProcessThread);
+  Nanoseconds last_failure_ LOCKSLEY_GUARDED_BY(kProcessThread){0};
   StartRate rate_ LOCKSLEY_GUARDED_BY(kProcessThread);
   ProcessTimer rate_timer_ LOCKSLEY_GUARDED_BY(kProcessThread);
   bool is_rate_open_ LOCKSLEY_GUARDED_BY(kProcessThread) = true;

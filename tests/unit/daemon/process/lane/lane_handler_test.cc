@@ -31,7 +31,11 @@ TEST_F(SparedJobsTest, OnceItHasWorkedTheyAreForATime) {
   EXPECT_TRUE(handler_.spares_job(10s));
   EXPECT_TRUE(handler_.spares_job(10s + LaneHandler::kSpareTime - 1ns));
   EXPECT_FALSE(handler_.spares_job(10s + LaneHandler::kSpareTime));
-  EXPECT_FALSE(handler_.spares_job(24h));
+  EXPECT_FALSE(handler_.spares_job(10s + 2 * LaneHandler::kSpareTime)) << "it has failed all the time";
+
+  // The workers that run go on working; hours later, a new one fails.
+  EXPECT_TRUE(handler_.spares_job(24h));
+  EXPECT_FALSE(handler_.spares_job(24h + LaneHandler::kSpareTime));
 
   // Repaired; then it breaks again.
   handler_.worker_works();

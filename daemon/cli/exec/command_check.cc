@@ -88,8 +88,14 @@ bool is_file(std::string_view word, std::string_view directory) {
          std::filesystem::exists(std::filesystem::path(directory) / word, problem);
 }
 
+// A path with spaces or parentheses, of a file that may exist only where the daemon is.
+bool may_be_path(std::string_view word) {
+  return word.starts_with('/') && word.find_first_of("\t\n|&;<>$`") == std::string_view::npos;
+}
+
 std::string problem_with_program(std::string_view program, std::string_view directory) {
-  if (program.find_first_of(" \t\n|&;<>()$`") == std::string_view::npos || is_file(program, directory))
+  if (program.find_first_of(" \t\n|&;<>()$`") == std::string_view::npos || may_be_path(program) ||
+      is_file(program, directory))
     return {};
   return "'" + shown(program) + "' is no program. " +
          std::string(kNeedsShell.substr(0, kNeedsShell.find(':'))) + ": locksley exec -- " +

@@ -15,7 +15,9 @@ inline constexpr std::string_view kNeedsShell =
 // if
 //
 // - it has a replacement string that only GNU parallel has, such as {%}: it would be taken as text;
-// - its program is the name of no file, but a line for a shell;
+// - its program is a line for a shell: it has spaces or the shell's operators, and names no file. A
+//   path from the root with spaces or parentheses is accepted, as the file may exist only on the
+//   machine of the daemon;
 // - the script after -c of a shell has a replacement string: an argument, such as the name of a
 //   file, would be executed as a part of the script. A script that is only {} is allowed: there the
 //   argument is meant as a script.

@@ -96,7 +96,11 @@ TEST(ExecCommandTest, ALineForAShellIsNoProgram) {
   }
   const testing::OwnPath folder("exec command");
   std::filesystem::create_directories(folder.text() + "/a b");
-  EXPECT_EQ(problem_with_exec_command(Words{folder.text() + "/a b", "{}"}, "/"), "")
+  EXPECT_EQ(problem_with_exec_command(Words{"/opt/My Tools (new)/convert", "{}"}, "/"), "")
+      << "the daemon's machine may have it";
+  EXPECT_NE(problem_with_exec_command(Words{"/bin/sort {} | uniq"}, "/"), "");
+  std::filesystem::create_directories(folder.text() + "/a $b");
+  EXPECT_EQ(problem_with_exec_command(Words{folder.text() + "/a $b", "{}"}, "/"), "")
       << "there is such a file";
   EXPECT_EQ(problem_with_exec_command(Words{"./a b"}, folder.text()), "");
   EXPECT_NE(problem_with_exec_command(Words{"a b"}, folder.text()), "") << "it would be looked for in PATH";

@@ -114,7 +114,7 @@ class Inline(contextlib.AbstractContextManager["Inline"]):
         return [self._reply(*command) for command in commands]
 
     async def aask(self, commands: list[Command], *, patience: float | None = None) -> list[Any]:
-        """For a coroutine that is a job it runs in another thread, because a job that the coroutine submits may need its event loop."""
+        """Runs in another thread if a coroutine that is a job calls it, because a job that the coroutine submits may need its event loop."""
         loop = asyncio.get_running_loop()
         return await (loop.run_in_executor(None, now, self.ask(commands)) if loop in loops.values() else self.ask(commands))
 

@@ -232,7 +232,7 @@ void GroupCommit::commit() {
   }
   Writes& writes = group->writes;
   if (has_failed) fail(std::move(*result.failure), std::move(writes));
-  // Those that are answered now, and those that came meanwhile.
+  // The clients that are answered now, and those whose writes came meanwhile.
   const std::size_t clients = group->awaited + queue_.awaited();
   const bool shares_sync = durability_ == config::Durability::kFsync;
   if (!has_failed && is_awaited && shares_sync && clients >= kManyClients && !queue_.has_full_or_staged()) {
@@ -241,8 +241,8 @@ void GroupCommit::commit() {
   if (is_awaited) expects_steps_until_ = steady_now() + kDelay;
   mutex_.unlock();
   if (is_awaited) on_outcome_({.up_to = group->ticket, .error = std::move(result.refusal)});
-  // Once the clients have been told, and while the mutex is not held. Empty already, if the group
-  // failed.
+  // The writes are freed once the clients have been told, and while the mutex is not held. There
+  // are none left if the group failed.
   writes.clear();
   if (writes.capacity() <= kMostSpare) spare_ = std::move(writes);
   mutex_.lock();

@@ -34,8 +34,8 @@ class logger;
 
 namespace locksley::daemon {
 
-// The cost (cost_of()) from which on a group gets no more writes. Guess: a twentieth of a second of
-// a slow disk, of which the sync takes little.
+// A group that costs so much (cost_of()) gets no more writes. Guess: a slow disk writes it in a
+// twentieth of a second, of which the sync takes little.
 inline constexpr std::size_t kMostInGroup = 4U << 20;
 
 // How many steps, and ranges of failed jobs, the store puts into one row; the size of a group; and
@@ -56,15 +56,16 @@ struct GroupPatience {
 
 // Group commit: while one group is being synced, new writes gather in the next group, so that all
 // clients that wait at the same time share one sync. Writes for which no client waits, mainly steps
-// of batches, go with the next group, at most kDelay after their put(). A group that has
+// of batches, go with the next group, at most kDelay after their put(). A group that costs
 // kMostInGroup gets no more writes, and the next one gathers: so no client waits for a very long
 // write, and pipelined commands are written while more of them arrive.
 //
 // Clients that are answered together often write again soon, one after the other. If the writer
 // began the next group with the first of these writes, the others would have to wait for the group
-// after that. So after a group the writer waits until there are as many writes as there were
-// clients, if these were at least kManyClients and the next group is to be synced; at most as long
-// as GroupPatience says. So this prolongs the wait of a write by the time of one commit at most.
+// after that. So after a group the writer waits until there are as many awaited writes as there
+// were clients, but at most as long as GroupPatience says. It does so only if there were at least
+// kManyClients clients and the next group is to be synced. A write waits longer by the time of one
+// commit at most.
 //
 // Owned by the Store; the Engine outlives it. start() and stop(): one thread. All other members:
 // any thread. put() never blocks on the disk; wait_for_room() blocks, for workers; stop() waits for
@@ -75,13 +76,14 @@ struct GroupPatience {
 // why. The backlog is bounded: results by wait_for_room(), changes by the number of batches, of
 // which only the newest change is kept (PendingWrites), and by that of steps.
 //
-// If the backlog is written in parts, groups are refused and kept until it is empty, one after each
-// part, so that clients are answered meanwhile. Results then have only as much room as while the
-// disk works: else they could come as fast as the backlog is written.
+// While the backlog is written in parts, the writer takes one group after each part, refuses its
+// jobs and keeps its other writes, so that clients are answered meanwhile. Results then have only
+// as much room as while the disk works: otherwise they could come as fast as the backlog is
+// written.
 //
 // Jobs for which the disk has no room are refused before anything is written. If there is no room
-// for other writes either, the outcome is that of a failure, and only deletions of batches are
-// written.
+// for other writes either, the outcome is that of a failure, and only deletions of batches and of
+// discarded results are written.
 class GroupCommit {
  public:
   GroupCommit(Engine& engine, config::Durability durability, std::shared_ptr<spdlog::logger> log,
@@ -101,15 +103,16 @@ class GroupCommit {
   // The README promises that a result is durable this long after its publication, plus a sync.
   static constexpr auto kDelay = std::chrono::milliseconds(5);
 
-  // The ticket of the last group that has a write, or of the one that gathers if that is later; and
-  // of the last group that is in the database, with all before it.
+  // gathering(): the ticket of the last group that has a write, or of the group that gathers if
+  // that is later. written(): the ticket of the last group that is in the database, with all groups
+  // before it.
   Ticket gathering() const { return last_.load(); }
   Ticket written() const { return written_.load(); }
   // The ticket of the last group that has had a write; 0: none has. No write that was put before
-  // has a later one. Unlike gathering(), it is soon written.
+  // the call has a later ticket. Unlike the group of gathering(), this group is soon written.
   Ticket last_put() const { return last_put_.load(); }
-  // The ticket of the group that gathers: a write that was put before has a later one only if it is
-  // staged (StagedWrites).
+  // The ticket of the group that gathers: a write that was put before the call has a later ticket
+  // only if the write is staged (StagedWrites).
   Ticket last_unstaged() const { return last_unstaged_.load(); }
 
   // Writes all groups and ends the thread. If the disk fails, the writes are lost, and
@@ -117,14 +120,15 @@ class GroupCommit {
   void stop() LOCKSLEY_EXCLUDES(mutex_);
 
   // Blocks while more than kMostPending bytes of results wait for the disk: more could not be
-  // written within kDelay. While the disk fails the bound is larger, until it can be written again;
-  // it then only keeps results from filling the memory. If no more than kFewPending of these bytes
-  // are those of the caller's batch, the bound is higher by kMorePending: such a batch does not
-  // wait for the results of one other batch. But no user may take much of that room: the batches of
-  // one user that have so few pending have it as long as they have kFewOfUser together.
+  // written within kDelay. While the disk fails, the bound is kMostPendingWhileItFails, which only
+  // keeps results from filling the memory. If no more than kFewPending of these bytes belong to the
+  // caller's batch, the bound is higher by kMorePending: such a batch does not wait for the results
+  // of one other batch. But no user may take much of that extra room: the batches of one user with
+  // so few pending bytes have it only as long as they have at most kFewOfUser together. Returns at
+  // once after stop().
   struct Pending {
-    std::size_t of_batch = kMostPending;  // about so many bytes wait of the caller's batch,
-    std::size_t of_user = 0;              // and of those of its user's batches that have kFewPending at most
+    std::size_t of_batch = kMostPending;  // about so many bytes of the caller's batch wait,
+    std::size_t of_user = 0;              // and of its user's batches that have at most kFewPending each
   };
   void wait_for_room(const Pending& callers) LOCKSLEY_EXCLUDES(mutex_);
   void wait_for_room() LOCKSLEY_EXCLUDES(mutex_) { wait_for_room(Pending()); }
@@ -133,16 +137,16 @@ class GroupCommit {
   static constexpr std::size_t kMostPending = 4U << 20;
   static constexpr std::size_t kMostPendingWhileItFails = 256U << 20;
   static constexpr std::size_t kFewPending = 64U << 10;   // a guess: as much as a worker publishes at once
-  static constexpr std::size_t kMorePending = 12U << 20;  // a guess: of some 200 batches with few
-  static constexpr std::size_t kFewOfUser = 1U << 20;     // a guess: a twelfth of it
+  static constexpr std::size_t kMorePending = 12U << 20;  // a guess: some 200 batches with kFewPending
+  static constexpr std::size_t kFewOfUser = 1U << 20;     // a guess: a twelfth of kMorePending
   // Results that are on the disk also stay in memory, up to so many bytes.
   static constexpr std::size_t kResultMemory = 64U << 20;
-  // From so many clients on the writer waits for their next writes. Measured: six clients gain by
-  // it, four do not (tests/bench/README.md).
+  // With at least so many clients, the writer waits for their next writes. Measured: six
+  // clients gain by this, four do not (tests/bench/README.md).
   static constexpr std::size_t kManyClients = 6;
 
-  // Frees the memory of all results that are on the disk. `done` is called by the writer's thread
-  // when they are free, but not after stop().
+  // Frees the memory of all results that are on the disk. The writer's thread calls `done` when it
+  // has freed them, but not after stop().
   void free_results(std::function<void()> done) LOCKSLEY_EXCLUDES(mutex_);
 
   // Why the disk cannot be written; empty: it can.
@@ -165,7 +169,7 @@ class GroupCommit {
   // ---- The writer's loop ----
 
   void run() LOCKSLEY_EXCLUDES(mutex_);
-  // The others release the mutex while they block or use the disk.
+  // All functions below release the mutex while they block or use the disk.
   Woken wait_for_work() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
   void sleep_until(Nanoseconds instant) LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
   void free_results_now() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
@@ -176,7 +180,7 @@ class GroupCommit {
   // An attempt to write the backlog, or the next part of it.
   void retry() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
   // Frees results, retries and syncs, each if it is time. False: nothing was due. Also called after
-  // each group: otherwise clients that write all the time would postpone it for ever.
+  // each group: otherwise clients that write all the time would postpone this work for ever.
   bool do_what_is_due() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
 
   // ---- One group ----
@@ -185,11 +189,12 @@ class GroupCommit {
   struct Result {
     std::optional<std::string> failure;  // why the disk cannot be written; none: it can
     std::string refusal;                 // why the group's clients are refused; empty: they are not
-    std::size_t weight = 0;              // weight_of() all that does not wait for the disk any more
-    std::optional<StagedWrites::Written> part = std::nullopt;  // none: it was not written
+    std::size_t weight = 0;              // weight_of() of all writes that no longer wait for the disk
+    std::optional<StagedWrites::Written> part = std::nullopt;  // how much of it was written; none: nothing
   };
-  // Writes the group, and removes refused and deleted writes from it. `failure`: why the disk
-  // cannot be written; then only deletions are written, and only if the disk is full.
+  // Writes the group, and removes from it the refused writes and those of deleted batches.
+  // `failure`: why the disk cannot be written; then only deletions are written, and only if the
+  // disk is full.
   Result write_group(WriteQueue::Group& group, std::optional<std::string> failure)
       LOCKSLEY_REQUIRES(kStoreWriter);
   // `part`: null: there is none. Returns how much of it was written.
@@ -214,23 +219,24 @@ class GroupCommit {
   CondVar room_;  // wait_for_room()
   WriteQueue queue_ LOCKSLEY_GUARDED_BY(mutex_);
   std::size_t pending_bytes_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
-  // When the group is written although no client waits for it.
+  // When the group that gathers is written even if no client waits for it.
   Nanoseconds due_ LOCKSLEY_GUARDED_BY(mutex_){};
-  // With how many awaited writes the writer will have waited enough; 0: it does not wait for any
-  // number.
+  // The number of awaited writes for which the writer waits (await_expected()); 0: it does not
+  // wait.
   std::size_t expected_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   bool sleeping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
-  // If sleeping_: when it will wake for the next due group, by itself or because a write wakes it.
+  // If sleeping_: when the writer will wake for the next due group, by itself or because a write
+  // wakes it.
   Nanoseconds sleeps_until_ LOCKSLEY_GUARDED_BY(mutex_){};
   bool stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   std::vector<std::function<void()>> results_freed_ LOCKSLEY_GUARDED_BY(mutex_);  // of free_results()
   std::string error_ LOCKSLEY_GUARDED_BY(mutex_);
   Nanoseconds failing_since_ LOCKSLEY_GUARDED_BY(mutex_){};  // if error_ is not empty
-  // The disk can be written again, and the backlog is, part by part.
+  // The disk can be written again, and the backlog is being written, part by part.
   bool catches_up_ LOCKSLEY_GUARDED_BY(mutex_) = false;
 
   // Written under mutex_, read by any thread without it.
-  std::atomic<Ticket> last_{1};           // of queue_: a write that was put before this read has no later one
+  std::atomic<Ticket> last_{1};           // of queue_: no write that was put before a read has a later ticket
   std::atomic<Ticket> last_unstaged_{1};  // of queue_, likewise
   std::atomic<Ticket> last_put_{0};       // of queue_
   // Clients wait, or there is more than one group: the writer polls it before it sleeps.
@@ -239,9 +245,9 @@ class GroupCommit {
   const GroupPatience patience_;
   Nanoseconds last_took_ LOCKSLEY_GUARDED_BY(kStoreWriter){};  // the last commit
   // 5 ms (kDelay) after the last commit with awaited writes. Until then, steps of its batches are
-  // likely to come: the writer sleeps no longer than that, so steps need not wake it.
+  // likely to come: the writer does not sleep longer, so steps need not wake it.
   Nanoseconds expects_steps_until_ LOCKSLEY_GUARDED_BY(kStoreWriter){};
-  // The memory of the group before, for the writes of the group after this one; empty.
+  // The memory of the writes of the last group, for those of a later group; empty.
   Writes spare_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   // With durability async: when the writes since the last sync are synced.
   Nanoseconds next_sync_ LOCKSLEY_GUARDED_BY(kStoreWriter){};

@@ -7,7 +7,7 @@
 namespace locksley::daemon {
 namespace {
 
-// What the change before did beside its row is done by the new one.
+// The new change also does what the change before it did besides writing its row.
 void take_over(ChangeBatch& change, const ChangeBatch& before) {
   change.trims_payloads = change.trims_payloads || before.trims_payloads;
   if (before.freed_rows.empty()) return;
@@ -32,7 +32,7 @@ void PendingWrites::add(StoreWrite&& write) {
   }
   auto* const change = std::get_if<ChangeBatch>(&write);
   if (change == nullptr) {
-    // A change before the jobs stays before them: it may delete payloads that are in their way.
+    // A change before the jobs stays before them: it may delete payloads with the same indexes.
     const bool is_step = std::holds_alternative<RecordStep>(write);
     if (std::holds_alternative<AddJobs>(write) || (is_step && written_ == Written::kInParts)) {
       changes_.erase(sequence_of(write));
@@ -93,8 +93,7 @@ void PendingWrites::find_changes() {
     }
     const auto* const change = std::get_if<ChangeBatch>(&writes_[i]);
     if (change == nullptr) continue;
-    // Changes before an AddJobs of the batch, or before a step of a later part, are not in the
-    // index.
+    // Changes before an AddJobs of the batch, or with kInParts before a step, are not in the index.
     if (const auto known = changes_.find(change->sequence); known != changes_.end()) known->second = i;
   }
 }

@@ -14,12 +14,12 @@ namespace locksley::daemon {
 
 // Writes in the order in which they came. A change of a batch, or of a customer, replaces the
 // change before it, since each has the whole row: so however often clients change batches while the
-// disk is slow or fails, there is one change a batch, and one a customer. Where they are written in
-// parts, one after the other, the change before a step stays before it: so there may be one more
-// for each step.
+// disk is slow or fails, there is one change for each batch, and one for each customer. If the
+// writes are written in parts (Written::kInParts), a change before a step stays before it: so there
+// may be one more change for each step.
 //
-// A member of GroupCommit, guarded by it. Nothing blocks. Only allocation fails. Adding is O(1) on
-// average.
+// A member of WriteQueue, StagedWrites and WriteBacklog, and guarded like them. Nothing blocks.
+// Only allocation fails. Adding is O(1) on average.
 class PendingWrites {
  public:
   using Writes = std::vector<StoreWrite>;
@@ -28,28 +28,28 @@ class PendingWrites {
   PendingWrites() = default;
   explicit PendingWrites(Written written) : written_(written) {}
   void add(StoreWrite&& write);
-  // All of them; replaced ones are std::monostate.
+  // All writes; replaced ones are std::monostate.
   const Writes& all() const { return writes_; }
-  // Takes all of them out. The next ones come into the memory of `spare`, which is empty: writes
-  // are large, and need not be moved again and again while their number grows.
+  // Takes all writes out. The next writes go into the memory of `spare`, which is empty: so they,
+  // which are large, need not be moved again and again while their number grows.
   Writes take(Writes spare = {});
-  // Takes out the first `count` of all(). O(all()). Needs: all that are std::monostate were
-  // replaced.
+  // Takes out the first `count` of all(). O(all()). Needs: each std::monostate in all() stands for
+  // a replaced write, and none was added.
   Writes take_first(std::size_t count);
 
   bool empty() const { return writes_.empty(); }
-  // Without replaced ones.
+  // The number of writes, without replaced ones.
   std::size_t size() const { return writes_.size() - replaced_; }
   // The sum of cost_of(), without replaced ones.
   std::size_t cost() const { return cost_; }
 
  private:
-  // Appends it; unless it is the first of its kind, it replaces the one at `known`, which becomes
-  // its place.
+  // Appends the write. Unless it is the first change of its batch or customer, it replaces the one
+  // at the place `known`. `known` becomes its place.
   void append(StoreWrite&& write, std::size_t& known, bool is_first);
   // Removes replaced ones.
   void compact();
-  // The places of the changes, after some writes were removed.
+  // Finds the places of the changes again, after some writes were removed.
   void find_changes();
 
   Written written_ = Written::kAtOnce;

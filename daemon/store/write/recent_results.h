@@ -27,7 +27,7 @@ class RecentResults {
   static constexpr std::size_t kEntryBytes = 96;
 
   // The rows of `batch` below `end` are on the disk; those of them that were not before take
-  // `row_bytes`.
+  // `row_bytes` bytes of memory.
   void add(std::weak_ptr<Batch> batch, std::uint64_t end, std::size_t row_bytes);
   // Frees the oldest rows until the rest of them, with their entries, takes at most
   // `down_to_bytes`.
@@ -41,7 +41,7 @@ class RecentResults {
 
   struct Entry {
     std::weak_ptr<Batch> batch;
-    std::uint64_t end;  // of their rows
+    std::uint64_t end;  // of the batch's rows that are on the disk
     std::size_t bytes;
   };
   // A guess: less than a megabyte, so that small numbers are never checked.
@@ -49,7 +49,7 @@ class RecentResults {
 
   std::deque<Entry> entries_;
   std::size_t bytes_ = 0;          // of all entries
-  std::size_t look_at_ = kFewest;  // remove_gone(), as soon as there are so many
+  std::size_t look_at_ = kFewest;  // remove_gone() is due at so many entries
 };
 
 }  // namespace locksley::daemon

@@ -8,7 +8,7 @@
 namespace locksley::daemon {
 namespace {
 
-// Where the write says how many of its payloads lie ahead of it.
+// The part of the write that says how many of its payloads were written ahead.
 PayloadsAhead& ahead_of(StoreWrite& write) {
   if (auto* accept = std::get_if<AcceptBatch>(&write)) return accept->ahead;
   return std::get<AddJobs>(write).ahead;
@@ -21,7 +21,7 @@ bool may_be_large(const StoreWrite& write) {
          (add != nullptr && add->payloads->size() > 1);
 }
 
-// The change as it is without these jobs, and without those that were added after them.
+// The change as it would be without these jobs, and without those that were added after them.
 ChangeBatch without_jobs(const ChangeBatch& change, const AddJobs& added) {
   ChangeBatch without{.sequence = change.sequence, .changes = change.changes};
   ChangesRow& row = without.changes;
@@ -46,7 +46,8 @@ void StagedWrites::note_batch(Staged& staged, std::uint64_t sequence) {
 StagedWrites::Staged* StagedWrites::leader_of(const StoreWrite& write) const {
   if (staged_.empty()) return nullptr;
   if (const auto* accept = std::get_if<AcceptBatch>(&write)) {
-    // Else a crash could leave a batch without the one for which it waits, and it would start.
+    // Otherwise a crash could leave a batch without the batch for which it waits, and it would
+    // start.
     Staged* last = nullptr;
     for (const AcceptedRow::After& after : accept->row.after) {
       const auto* const staged = of_batch(after.sequence);

@@ -56,7 +56,7 @@ void StepCompactor::forget(std::uint64_t sequence) {
 void StepCompactor::put(const MergedSteps& merged, Engine::Group& into) {
   if (merged.row.empty()) return;
   into.put(Table::kIndex, step_key(merged.sequence, merged.number), merged.row);
-  // Many, as it is due: the engine need not look how many.
+  // A batch that is due has many steps: the engine need not look how many.
   into.erase_range(Table::kIndex, step_key(merged.sequence, merged.first),
                    step_key(merged.sequence, merged.number), Engine::Group::Rows::kSomeOfThisGroup);
 }

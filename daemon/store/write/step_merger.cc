@@ -11,7 +11,8 @@
 namespace locksley::daemon {
 namespace {
 
-// Read by the thread at once, beside twice the first row. Guess: merged in some 50 ms.
+// The thread merges so many bytes at once, or twice those of the first row if that is more. Guess:
+// merged in some 50 ms.
 constexpr std::uint64_t kBytesApart = 1U << 20;
 
 struct StepRows {
@@ -23,7 +24,8 @@ struct StepRows {
   bool has_more = false;
 };
 
-// Only reads: the engine cannot be reopened before the reading has ended.
+// Only reads the rows, without merging them: the engine cannot be reopened before the reading has
+// ended.
 std::optional<StepRows> read_rows(Engine& engine, std::uint64_t sequence, std::uint64_t below,
                                   std::uint64_t most, IfMore if_more) {
   const EngineReading reading(engine, ReadingWait::kNot);

@@ -10,13 +10,14 @@ namespace locksley::daemon {
 // their tickets, which begin with 1.
 using Ticket = std::uint64_t;
 
-// The outcome of all writes after the last outcome's ticket, up to this one. Without an error they
-// are on the disk. With an error, the acceptances and ADDs among them are refused; the other writes
-// are kept, and written once the disk works again: one more outcome says so.
+// The outcome of all writes after the ticket of the outcome before, up to `up_to`. Without an error
+// they are on the disk. With an error, the acceptances and ADDs among them are refused; the other
+// writes are kept, and written once the disk works again, which one more outcome reports.
 struct Outcome {
   Ticket up_to = 0;
-  std::string error;  // empty: they are on the disk
-  // The kept writes are on the disk now; clients have their replies already.
+  std::string error;  // empty: the writes are on the disk
+  // This outcome reports that the kept writes are on the disk now; their clients had replies
+  // before.
   bool is_of_kept_ones = false;
 };
 

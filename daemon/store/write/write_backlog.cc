@@ -20,15 +20,16 @@ namespace {
 
 constexpr Nanoseconds kFirstPause = std::chrono::seconds(1);
 constexpr Nanoseconds kLongestPause = std::chrono::seconds(5);
-// How soon the room of deleted batches is given back on a full disk: a client that deletes many is
-// not slowed down by each.
+// How soon the room of deleted batches is reclaimed on a full disk. There is a delay, so that a
+// client that deletes many batches is not slowed down by each deletion.
 constexpr Nanoseconds kReclaimDelay = std::chrono::milliseconds(200);
 
-constexpr std::uint64_t kHighest = ~std::uint64_t{0} - 1;  // of a batch's number
-// All files are compacted only if that takes seconds: the writer's clients wait meanwhile.
+constexpr std::uint64_t kHighest = ~std::uint64_t{0} - 1;  // the highest number of a batch
+// All files are compacted only if they have at most so many bytes, which takes seconds: the
+// writer's clients wait meanwhile.
 constexpr std::uint64_t kMostCompacted = 1U << 30;
 
-// The bytes that a write adds, but for a few.
+// About how many bytes a write adds to the store.
 std::uint64_t bytes_of(const StoreWrite& write) {
   if (const auto* accept = std::get_if<AcceptBatch>(&write)) {
     const auto& range = accept->row.range;
@@ -61,8 +62,8 @@ void uncount(ChangesRow& row, std::uint64_t first, std::uint64_t bytes) {
   row.is_closed = row.is_cancelled;
 }
 
-// Takes out what brings jobs, and uncounts it in the changes that follow. Returns whether there
-// were jobs.
+// Takes out the writes that bring jobs, and uncounts these jobs in the changes that follow. Returns
+// whether there were any.
 bool erase_jobs(WriteBacklog::Writes& writes) {
   struct Erased {
     std::uint64_t first;  // job
@@ -82,7 +83,7 @@ bool erase_jobs(WriteBacklog::Writes& writes) {
   return std::erase_if(writes, brings_jobs) != 0;
 }
 
-// What they have of the ends of other batches is in the store.
+// Records that the parts of these changes that report the ends of other batches are in the store.
 void note_told(WriteBacklog::Writes& writes) {
   for (StoreWrite& each : writes) {
     if (auto* const change = std::get_if<ChangeBatch>(&each))
@@ -163,7 +164,8 @@ WriteBacklog::Refusal WriteBacklog::refuse_without_room(Writes& writes, Ticket t
   }
   Refusal refusal{.why = room ? "there was no room for jobs before these" : room.error().what,
                   .has_jobs = erase_jobs(writes)};
-  // The rest may have room: a batch that is too large for the disk concerns nothing else.
+  // There may be room for the rest: a batch that is too large for the disk does not concern other
+  // writes.
   if (const auto rest = check_room(writes); !rest) {
     refusal.why = rest.error().what;
     never_written_.insert(refused.begin(), refused.end());
@@ -185,8 +187,8 @@ std::unordered_set<std::uint64_t> WriteBacklog::batches_with_discards_only(const
     if (is_discard(each)) batches.insert(sequence_of(each));
   }
   if (batches.empty()) return batches;
-  // A step that comes later would bring results back; an older change would replace the one that
-  // discards.
+  // Other writes of the batch would be written after the discard: a step would bring results back,
+  // and an older change would replace the one that discards.
   for (const StoreWrite& each : writes) {
     if (!is_discard(each)) batches.erase(sequence_of(each));
   }
@@ -205,7 +207,8 @@ void WriteBacklog::tell_of_ends(std::span<const StoreWrite> writes,
     ChangesRow row = change->changes;
     if (refused != refused_.end()) uncount(row, refused->second.first, refused->second.bytes);
     if (row.discarded_rows != 0) {
-      // The results before them may still be in the backlog: discards in the store stay in effect.
+      // The discarded results may still be in the backlog: the row keeps the discards that the
+      // store has.
       const EngineReading reading(engine_, ReadingWait::kNot);
       std::string bytes;
       const bool is_there = reading.is_valid() &&
@@ -262,7 +265,7 @@ std::size_t WriteBacklog::write_deletions(Writes& writes) {
   group.add(now);
   engine_.use_reserve();
   if (!group.finish(Engine::Sync::kSynced)) {
-    is_full_ = false;  // not only that: the next attempt reopens the database
+    is_full_ = false;  // there is another error: the next attempt reopens the database
     return weight;
   }
   weight += drop(deleted, writes);
@@ -343,14 +346,14 @@ std::expected<WriteBacklog::Writes, EngineError> WriteBacklog::try_to_write_kept
 
 EngineDone WriteBacklog::reclaim() {
   if (engine_.has_last_room(0) && engine_.usage().bytes <= kMostCompacted && reclaim_all_.open(now())) {
-    // Once in a while all that was deleted before: too little for the Compactor, as long as there
-    // was room.
+    // At most once a minute, reclaims the room of all batches that were deleted before: it was too
+    // little for the Compactor as long as there was room.
     deleted_first_ = 0;
     deleted_last_ = kHighest;
   }
   if (deleted_first_ > deleted_last_) return {};
   if (auto reclaimed = engine_.reclaim(deleted_first_, deleted_last_); !reclaimed) {
-    is_full_ = false;  // not only that: the next attempt reopens the database
+    is_full_ = false;  // there is another error: the next attempt reopens the database
     return reclaimed;
   }
   deleted_first_ = ~std::uint64_t{0};

@@ -1,4 +1,4 @@
-// The parts in which the writes that are kept are written.
+// The parts in which the backlog is written.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -15,7 +15,7 @@ std::size_t WriteBacklog::first_part() const {
   std::size_t bytes = 0;
   std::size_t count = 0;
   for (const StoreWrite& each : kept_.all()) {
-    // Neither counts all that a write takes.
+    // Neither cost_of() nor weight_of() counts all bytes of a write.
     const std::size_t more = std::max(cost_of(each), weight_of(each));
     if (count != 0 && bytes + more > most) break;
     bytes += more;
@@ -33,8 +33,8 @@ WriteBacklog::Writes WriteBacklog::ends_before_deletions(std::size_t count) cons
   Writes told;
   if (!deleted.empty()) tell_of_ends(kept.subspan(count), deleted, told);
   if (told.empty()) return told;
-  // The rows that these writes discard are not stored yet, and are written before the reports of
-  // ends.
+  // The discards of the first `count` writes are not in the store yet, but will be written before
+  // the reports of ends: the reports must not undo them.
   std::unordered_map<std::uint64_t, const ChangesRow*> written;
   for (const StoreWrite& each : kept.first(count)) {
     if (const auto* const change = std::get_if<ChangeBatch>(&each))

@@ -18,7 +18,7 @@ constexpr std::uint64_t kChunkPayloads = 4096;
 // Up to so many steps are deleted one by one, without reading which there are.
 constexpr std::uint64_t kMostDeletes = 16;
 
-// As one chunk.
+// Encodes all payloads as one chunk.
 std::string encode_all_payloads(const proto::ArgumentList& payloads) {
   std::vector<std::string_view> views(payloads.size());
   std::size_t fetched = 0;
@@ -113,7 +113,7 @@ void WriteGroup::put(const ChangeBatch& change) {
   if (!change.freed_rows.empty() && change.may_have_results_inside) free_results_inside(change.sequence);
   of_batch_.has_rows = true;
   if (change.trims_payloads) {
-    // Before the payloads that the same group adds, whether these go ahead or not.
+    // Comes before the payloads that the same group adds, whether they are written ahead or not.
     large_payloads().erase_range(Table::kPayloads, part_key(change.sequence, change.changes.jobs),
                                  part_key(change.sequence + 1, 0), Engine::Group::Rows::kSomeOfThisGroup);
   }
@@ -153,7 +153,7 @@ void WriteGroup::put(const RecordStep& record) {
   }
   if (step.is_base) {
     last_->erase(Table::kIndex, row_key(kEndKey, record.sequence));
-    // All that had failed is queued again, or listed in this step.
+    // All jobs that had failed are queued again, or listed in this step.
     if (count_of(step.requeued) + count_of(step.failed) > failed_ranges_) delete_failed(record.sequence);
   }
   if (is_last && step.totals.failed() == 0) delete_payloads(record.sequence, record.parts);
@@ -189,7 +189,7 @@ void WriteGroup::put(const ForgetBatch& forget) {
   const bool has_no_end = forget.rows.has_one_step && of_batch_.has_no_end;
   last_->erase(Table::kIndex, row_key(kAcceptedKey, forget.sequence));
   if (!has_no_end) last_->erase(Table::kIndex, row_key(kEndKey, forget.sequence));
-  // The payloads of a batch with many may have been written ahead, with a row of changes.
+  // The payloads of a large batch may have been written ahead, with a row of changes.
   if (forget.rows.may_have_changes || forget.rows.parts == PayloadParts::kUnknown) {
     last_->erase(Table::kIndex, row_key(kChangesKey, forget.sequence));
   }
@@ -197,7 +197,7 @@ void WriteGroup::put(const ForgetBatch& forget) {
   delete_payloads(forget.sequence, forget.rows.parts);
   if (forget.rows.may_have_failed_rows) delete_failed(forget.sequence);
   if (has_no_end) {
-    // No results either.
+    // The batch has no results either.
   } else if (forget.rows.has_one_step) {
     if (!forget.rows.has_results_inside) last_->erase(Table::kResults, part_key(forget.sequence, 0));
     if (forget.rows.may_have_marks) last_->erase(Table::kResults, mark_key(forget.sequence, 0));
@@ -245,7 +245,7 @@ void WriteGroup::put_changes(std::uint64_t sequence, const ChangesRow& changes) 
 
 void WriteGroup::put_payloads(std::uint64_t sequence, std::uint64_t first,
                               const proto::ArgumentList& payloads, std::uint64_t from) {
-  // The payloads of a small batch go into the last write: that saves a write.
+  // The payloads of a small batch go into the last commit: that saves a write.
   const bool is_small = parts_of(payloads) != PayloadParts::kUnknown;
   constexpr std::size_t kAll = ~std::size_t{0};
   put_chunks(is_small ? *last_ : large_payloads(), sequence, first, payloads, from, kAll);
@@ -275,10 +275,10 @@ StagedWrites::Written WriteGroup::put_chunks(Engine::Group& into, std::uint64_t 
 }
 
 StagedWrites::Written WriteGroup::add_part(const StagedWrites::Part& part) {
-  // A commit with rows that went ahead is not tried again on a server: there they go with the
-  // group, which others share.
+  // On a server, a commit is not retried if rows of it were written ahead: there the part goes into
+  // the last commit of the group, which other clients share.
   Engine::Group& into = engine_.is_on_network() ? *last_ : large_payloads();
-  // A batch that has this row alone was not accepted: a start deletes its payloads.
+  // A batch that has only this row was not accepted: the next start deletes its payloads.
   if (part.begins_batch) into.put(Table::kIndex, row_key(kChangesKey, part.sequence), encode(ChangesRow{}));
   return put_chunks(into, part.sequence, part.first, *part.payloads, part.from, part.most_bytes);
 }
@@ -321,7 +321,7 @@ void WriteGroup::delete_parts(Table table, std::uint64_t sequence) {
 
 void WriteGroup::delete_prefix(Table table, std::string_view prefix) {
   std::string end(prefix);
-  end.append(9, '\xFF');  // after all keys of the prefix, which have 8 bytes more
+  end.append(9, '\xFF');  // after all keys with the prefix, which are 8 bytes longer
   delete_between(table, prefix, end);
 }
 

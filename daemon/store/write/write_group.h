@@ -1,4 +1,4 @@
-// From the writes of a group to rows.
+// Turns the writes of a group into rows.
 #pragma once
 
 #include <compare>
@@ -27,34 +27,35 @@ class StepCompactor;
 // engine that keeps rows in the order of their keys then finds the place of most rows next to the
 // row before. A group is atomic, so no reader sees the order.
 //
-// Lives on the stack of the writer's thread: calls of add, with writes that outlive the group, then
-// finish(). One of these calls has all writes of a batch, but for a change, which another one may
-// have. They block on the disk. After a failure, nothing more is added and finish() returns the
-// error.
+// Lives on the stack of the writer's thread, which calls add(), add_new() or add_part(), with
+// writes that outlive the group, and then finish(). All writes of a batch come in one call of add()
+// or add_new(), except a change, which may come in another one. The calls block on the disk. After
+// a failure, nothing more is added and finish() returns the error.
 class WriteGroup {
  public:
-  // Both outlive it. `failed_ranges`: as kFailedRangesInRow; fewer in tests.
+  // The engine and the compactor outlive the group. `failed_ranges`: kFailedRangesInRow, or fewer
+  // in tests.
   WriteGroup(Engine& engine, StepCompactor& compactor, std::uint64_t failed_ranges)
       : engine_(engine), compactor_(compactor), failed_ranges_(failed_ranges), last_(engine.new_group()) {}
 
   void add(std::span<const StoreWrite> writes) LOCKSLEY_REQUIRES(kStoreWriter);
-  // The same as add() for writes that no group has had before. If one of them forgets a batch, the
+  // The same as add(), for writes that no group has had before. If one of them deletes a batch, the
   // writes of that batch before it are left out, and rows that only these would have written are
   // not deleted.
   void add_new(std::span<const StoreWrite> writes) LOCKSLEY_REQUIRES(kStoreWriter);
 
-  // Payloads of a write that a later group has.
+  // Adds payloads of a write that a later group has. Returns how many were added.
   StagedWrites::Written add_part(const StagedWrites::Part& part) LOCKSLEY_REQUIRES(kStoreWriter);
 
   // The error is that of the first write that failed.
   EngineDone finish(Engine::Sync sync) LOCKSLEY_REQUIRES(kStoreWriter);
-  // In place of finish(), if the group has only a part: the write that the part belongs to will
-  // make it safe.
+  // Called in place of finish() if the group has only a part of a later write: the commit of that
+  // write will make the part durable.
   EngineDone finish_part(Engine::Sync sync) LOCKSLEY_REQUIRES(kStoreWriter);
 
  private:
-  // A write, and the batch to which it belongs. Writes lie in memory in the order in which they
-  // came.
+  // A write, and the batch to which it belongs. The pointers sort in the order in which the writes
+  // came, because the writes lie in one array.
   struct Ordered {
     std::uint64_t sequence;
     const StoreWrite* write;
@@ -79,10 +80,10 @@ class WriteGroup {
 
   void put_pattern(std::uint64_t sequence, std::string_view pattern);
   void put_changes(std::uint64_t sequence, const ChangesRow& changes) LOCKSLEY_REQUIRES(kStoreWriter);
-  // Those from `from` on, of which the first has the index `first`.
+  // Puts the payloads from number `from` on. `first`: the index of the job of payload 0.
   void put_payloads(std::uint64_t sequence, std::uint64_t first, const proto::ArgumentList& payloads,
                     std::uint64_t from) LOCKSLEY_REQUIRES(kStoreWriter);
-  // At most about `most_bytes`.
+  // The same, but stops after about `most_bytes`. Returns how much was put.
   StagedWrites::Written put_chunks(Engine::Group& into, std::uint64_t sequence, std::uint64_t first,
                                    const proto::ArgumentList& payloads, std::uint64_t from,
                                    std::size_t most_bytes) LOCKSLEY_REQUIRES(kStoreWriter);
@@ -96,7 +97,7 @@ class WriteGroup {
   void delete_payloads(std::uint64_t sequence, PayloadParts parts) LOCKSLEY_REQUIRES(kStoreWriter);
   void delete_parts(Table table, std::uint64_t sequence);
   void delete_prefix(Table table, std::string_view prefix);
-  // The rows of the batch from `low` on and below `high`.
+  // Deletes the rows of the batch from `low` on and below `high`.
   void delete_between(Table table, std::string_view low, std::string_view high);
 
   Engine& engine_;
@@ -107,10 +108,10 @@ class WriteGroup {
   // Of the batch whose writes are being added:
   struct OfBatch {
     bool has_rows = false;           // this group has rows of it
-    const BatchStep* end = nullptr;  // its end, if the row of that has results inside
+    const BatchStep* end = nullptr;  // its last step, if the row of its end has results inside
     bool has_no_end = false;         // its only step was left out, so it has no rows of a step
   } of_batch_;
-  EngineDone ahead_;  // what write_ahead() said
+  EngineDone ahead_;  // the error of the first write_ahead() that failed
 };
 
 }  // namespace locksley::daemon

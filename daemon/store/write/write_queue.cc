@@ -11,9 +11,10 @@ Ticket WriteQueue::put(StoreWrite&& write, Urgency urgency) {
     return staged_.add_marker();
   }
   if (staged_.takes(write, cost)) tell_ahead(write);
-  // Asked again: tell_ahead() may have filled the group that the write should follow.
+  // takes() is asked again: tell_ahead() may have filled the group, so that the write no longer
+  // follows a staged one.
   if (!staged_.takes(write, cost)) return gather(std::move(write), cost, urgency);
-  // Not before writes of the same batch that gather.
+  // The first part must not come before writes of the same batch that gather.
   const Ticket first = gathering_.empty() ? gathering_ticket_ : gathering_ticket_ + 1;
   return staged_.add(std::move(write), cost, urgency, first);
 }

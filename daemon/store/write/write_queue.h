@@ -14,14 +14,15 @@
 
 namespace locksley::daemon {
 
-// Writes gather in a group until the writer takes it, or until it is full: then the next one
+// Writes gather in a group until the writer takes it, or until it is full: then the next group
 // gathers. The groups are taken in the order of their tickets. Large writes, and those that follow
 // them, go into later groups (StagedWrites). A write that brings jobs, and alone costs as much as a
-// full group, shares its group only with writes that follow it, because the whole group is refused
-// if the disk has no room for it.
+// full group, shares its group only with writes that follow it, because all jobs of a group are
+// refused if the disk has no room for them.
 //
-// A member of GroupCommit, guarded by it. Nothing blocks. Only allocation fails. put() is O(1) on
-// average while nothing is staged (else as StagedWrites::takes()), the others are O(1).
+// A member of GroupCommit, guarded by it. Nothing blocks. Only allocation fails. While nothing is
+// staged, put() is O(1) on average, and the others are O(1); otherwise StagedWrites says what its
+// calls add.
 class WriteQueue {
  public:
   using Writes = PendingWrites::Writes;
@@ -36,9 +37,9 @@ class WriteQueue {
   // `most_in_group`: the cost (cost_of()) with which a group is full.
   explicit WriteQueue(std::size_t most_in_group) : most_in_group_(most_in_group), staged_(most_in_group) {}
 
-  // The ticket of its group.
+  // Adds a write. Returns the ticket of its group.
   Ticket put(StoreWrite&& write, Urgency urgency);
-  // The ticket of the last group that has a write, or of the one that gathers if that is later.
+  // The ticket of the last group that has a write, or of the group that gathers if that is later.
   Ticket last() const { return std::max(gathering_ticket_, staged_.last()); }
 
   // The ticket of the last group that has had a write; 0: none has.
@@ -46,15 +47,16 @@ class WriteQueue {
     return std::max(gathering_.empty() ? gathering_ticket_ - 1 : gathering_ticket_, staged_.last());
   }
 
-  // The ticket of the group that gathers: no write but a staged one has a later one.
+  // The ticket of the group that gathers: only staged writes have a later ticket.
   Ticket gathering() const { return gathering_ticket_; }
 
   bool empty() const { return gathering_.empty() && !has_full_or_staged(); }
-  // The group that gathers has no writes.
+  // Whether the group that gathers has no writes.
   bool is_gathering_empty() const { return gathering_.empty(); }
-  // There is more than the group that gathers: the writer need not wait for more.
+  // Whether there is more than the group that gathers: then the writer need not wait for more
+  // writes.
   bool has_full_or_staged() const { return !full_.empty() || !staged_.empty(); }
-  // Writes of the group that gathers for which a client waits.
+  // How many writes of the group that gathers have a client that waits.
   std::size_t awaited() const { return awaited_; }
 
   // Takes the first group out; none: there is none. A group that begins to gather later gets the
@@ -62,7 +64,7 @@ class WriteQueue {
   std::optional<Group> take_first(Writes spare);
   // The ticket of the last group that was taken.
   Ticket last_taken() const { return gathering_ticket_ - 1 - full_.size(); }
-  // For the parts of groups that were taken.
+  // For the part of a group that was taken.
   void part_written(const StagedWrites::Written& written) { staged_.part_written(written); }
   // As in StagedWrites.
   void write_whole() { staged_.write_whole(); }
@@ -71,11 +73,12 @@ class WriteQueue {
   // For a write that StagedWrites takes: puts the parts that must not wait for staged jobs into the
   // group that gathers (StagedWrites::tell_ahead()).
   void tell_ahead(const StoreWrite& write);
-  // Puts it into the group that gathers. Returns its ticket.
+  // Puts the write into the group that gathers. Returns its ticket.
   Ticket gather(StoreWrite&& write, std::size_t cost, Urgency urgency);
-  // The group that gathers is full, and another one begins.
+  // Closes the group that gathers, and begins another one.
   void close_group();
-  // A group of the next ticket begins to gather; but groups that have staged writes have no others.
+  // The next group begins to gather. Groups that have staged writes are passed over: they get no
+  // other writes.
   void begin_next();
 
   const std::size_t most_in_group_;

@@ -34,26 +34,26 @@ inline constexpr std::size_t kTables = 3;
 // Why an engine failed, classified by how the caller reacts.
 struct EngineError {
   enum class Kind : std::uint8_t {
-    kNotOpen,  // it is closed, or open for reading only, until a reopen() succeeds; or ReadingConnection::kOpen
+    kNotOpen,  // closed, or open for reading only, until reopen() succeeds; or see ReadingConnection::kOpen
     kFailed,   // the disk, or the connection
-    kAway,     // of a reading: the server cannot be reached, or broke it off; later it may succeed
+    kAway,     // of a reading: the server cannot be reached, or broke the reading off; retry later
     kFull,     // no room
     kDamaged,  // written rows cannot be read
     kInUse,    // by another daemon
     kFenced,   // another daemon has taken the rows over, or acknowledged groups are gone: final
   };
   Kind kind = Kind::kFailed;
-  std::string what;  // the words of the engine, or of the system
+  std::string what;  // the message of the engine, or of the system
 };
 using EngineDone = std::expected<void, EngineError>;
 
-// Rows of one table from one key on, in order, as they were when the cursor was made. On the stack
-// of the thread that reads; it does not outlive its EngineReading. All members may block on the
-// disk.
+// Rows of one table from one key on, in order, as they were when the cursor was made. Lives on the
+// stack of the thread that reads, and does not outlive its EngineReading. All members may block on
+// the disk.
 class RowCursor {
  public:
   virtual ~RowCursor() = default;
-  // Whether it is at a row. False after the last row, and after an error.
+  // Whether the cursor is at a row. False after the last row, and after an error.
   virtual bool is_valid() const = 0;
   virtual void next() = 0;
   // Needs: is_valid(). The views are valid until the next call of next().
@@ -68,11 +68,11 @@ struct RowRange {
   Table table;
   std::string_view low;
   std::string_view high;
-  // If it is not empty, the cursor begins with the last row whose key is not above this one, if the
-  // range has such a row; else with the first.
+  // If this key is not empty, the cursor begins with the last row whose key is not above it, if the
+  // range has such a row; otherwise with the first row.
   std::string_view from_at_most = {};
-  // Very many rows, all of which will be read, and not again soon: the engine reads ahead, and
-  // keeps them out of its cache.
+  // The range has very many rows, all of which will be read, and not again soon: the engine reads
+  // ahead, and keeps them out of its cache.
   bool is_read_once = false;
 };
 
@@ -101,8 +101,8 @@ using RowValues = std::vector<std::optional<std::string>>;
 // also wait for all readings. A failure is an EngineError, never an exception.
 class Engine {
  public:
-  // Changes that are committed together, in the order in which they were put. Its own thread fills
-  // it and commits it.
+  // Changes that are committed together, in the order in which they were put. One thread fills a
+  // group and commits it.
   class Group {
    public:
     virtual ~Group() = default;
@@ -113,7 +113,7 @@ class Engine {
     // the disk.
     enum class Rows : std::uint8_t { kAllCommitted, kSomeOfThisGroup };
     virtual void erase_range(Table table, std::string_view low, std::string_view high, Rows rows) = 0;
-    // About how many bytes it has.
+    // About how many bytes the group has.
     virtual std::size_t size_bytes() const = 0;
     virtual bool empty() const = 0;
     virtual void clear() = 0;
@@ -122,34 +122,34 @@ class Engine {
   // process.
   enum class Sync : std::uint8_t { kSynced, kWritten };
 
-  // Closes it in order. No reading may exist.
+  // Closes the engine in order. No reading may exist.
   virtual ~Engine() = default;
 
   // ---- The writer's thread ----
 
   virtual std::unique_ptr<Group> new_group() = 0;
   // Commits all changes or none, also after a crash. After an error the caller calls reopen()
-  // first: the writes of the failed commit may be there or not.
+  // first: the writes of the failed commit may be in the database or not.
   virtual EngineDone commit(Group& group, Sync sync) LOCKSLEY_REQUIRES(kStoreWriter) = 0;
   // For large values, before the commit of the group that they belong to: writes this group and
-  // clears it, so that the values are not in memory twice. After a crash or a later error they may
-  // be there or not. The commit that follows makes them as durable as itself.
+  // clears it, so that the values are not in memory twice. After a crash or a later error the
+  // values may be in the database or not. The commit that follows makes them as durable as itself.
   virtual EngineDone write_ahead(Group& group) LOCKSLEY_REQUIRES(kStoreWriter) = 0;
-  // The most bytes of a group that is one of many: more would take so long that others wait. A
-  // group of a single write may have more. By default there is no bound.
+  // The most bytes that a group of several writes should have: a larger one would take so long that
+  // other writes wait. A group of a single write may have more. By default there is no bound.
   virtual std::size_t group_bytes() const { return std::numeric_limits<std::size_t>::max(); }
-  // As many bytes as a group should have for write_ahead().
+  // How many bytes a group should have when it is passed to write_ahead().
   virtual std::size_t write_ahead_bytes() const = 0;
   // Makes all committed rows survive a power loss.
   virtual EngineDone sync() LOCKSLEY_REQUIRES(kStoreWriter) = 0;
-  // Called after an error. If it succeeds, all acknowledged rows are safe, and no later commit
-  // depends on the failed one. If not, the engine is open for reading only, or closed if even that
-  // is impossible.
+  // Called after an error. If reopen() succeeds, all acknowledged rows are safe, and no later
+  // commit depends on the failed one. If not, the engine is open for reading only, or closed if
+  // even that is impossible.
   virtual EngineDone reopen() LOCKSLEY_REQUIRES(kStoreWriter) = 0;
 
-  // Free space. check_room(): whether so many more bytes can be written, and all rows deleted
-  // afterwards; the error is a sentence for the operator. has_last_room(): the same with a smaller
-  // reserve, for the last writes of a process.
+  // Free space. check_room(): whether so many more bytes can be written, and all rows can be
+  // deleted afterwards; the error is a sentence for the operator. has_last_room(): the same with a
+  // smaller reserve, for the last writes of a process.
   virtual EngineDone check_room(std::uint64_t bytes) LOCKSLEY_REQUIRES(kStoreWriter) = 0;
   virtual bool has_last_room(std::uint64_t bytes) LOCKSLEY_REQUIRES(kStoreWriter) = 0;
   // Gives up the space that was reserved for deletions.
@@ -169,30 +169,30 @@ class Engine {
   // For messages about damage: the remedy, a sentence without its full stop.
   enum class Damage : std::uint8_t {
     kUnreadable,     // the engine cannot read its rows
-    kContradictory,  // it can, and the rows contradict each other: no repair of the engine's would help
+    kContradictory,  // the rows can be read, but contradict each other: a repair by the engine would not help
   };
   virtual std::string_view remedy(Damage damage) const = 0;
   struct Usage {
     std::uint64_t bytes = 0;         // of all rows, deleted ones included as long as they take room
-    std::optional<DiskSpace> space;  // of where they lie, if that is known
+    std::optional<DiskSpace> space;  // of the file system that contains them, if that is known
   };
   // Takes a system call or more.
   virtual Usage usage() const = 0;
-  // Work of its own beside the writer's, such as compaction: from start_upkeep(), which
-  // Store::start() calls, to stop_upkeep(). set_live_bytes(): the bytes of all batches, to compare
-  // usage() with.
+  // The engine's own work beside the writer's, such as compaction, goes on from start_upkeep(),
+  // which Store::start() calls, to stop_upkeep(). set_live_bytes(): the bytes of all batches, to
+  // compare usage() with.
   virtual void start_upkeep() = 0;
   virtual void stop_upkeep() = 0;
   virtual void set_live_bytes(std::uint64_t bytes) = 0;
 
-  // Copies of all rows, which are made while others commit. why_no_copies(): why the engine makes
-  // none, for the client who asks; empty: it makes them. copy_to(): makes `folder`, which must not
-  // exist, with all rows that were committed before the call, and perhaps some that are committed
-  // meanwhile; a daemon can start from it. Returns once the folder and its files survive a power
-  // loss; its parent has not been synced. Needs: why_no_copies() is empty, and no other copy_to()
-  // runs. Not for the writer's thread: it blocks on the disk for as long as a copy takes. Ends
-  // early, with kNotOpen, after `stop` and before the engine closes. After an error a part of the
-  // folder may be there.
+  // Copies of all rows, which are made while the writer commits. why_no_copies(): why the engine
+  // makes none, for the client that asks; empty: it makes them. copy_to(): makes `folder`, which
+  // must not exist, with all rows that were committed before the call, and perhaps some that are
+  // committed meanwhile; a daemon can start from it. Returns once the folder and its files survive
+  // a power loss; its parent has not been synced. Needs: why_no_copies() is empty, and no other
+  // copy_to() runs. Not for the writer's thread: it blocks on the disk for as long as a copy takes.
+  // Ends early, with kNotOpen, after `stop` and before the engine closes. After an error a part of
+  // the folder may exist.
   virtual std::string_view why_no_copies() const = 0;
   virtual EngineDone copy_to(const std::string& folder, const std::stop_token& stop) = 0;
 
@@ -201,7 +201,7 @@ class Engine {
   virtual bool begin_reading(ReadingWait wait) = 0;
   virtual void end_reading() = 0;
   virtual std::expected<bool, EngineError> get(Table table, std::string_view key, std::string& value) = 0;
-  // By default as get(), one after another.
+  // By default calls get() for each key, one after another.
   virtual std::expected<RowValues, EngineError> get_within(Table table, std::span<const Key> keys,
                                                            std::chrono::milliseconds patience,
                                                            ReadingConnection connection);
@@ -219,12 +219,12 @@ class Engine {
   virtual std::expected<std::uint64_t, EngineError> highest_batch(std::span<const char> kinds);
 };
 
-// A lease on an open engine, which stays open while a reading exists. Not valid if the engine is
-// not open: while it is being reopened, and after that has failed. The constructor waits for that
-// as `wait` says.
+// A reading of an open engine, which stays open while a reading exists. A reading is not valid if
+// the engine is not open: while it is being reopened, and after that has failed. The constructor
+// waits for the engine to open, as long as `wait` says.
 //
-// On the stack of the thread that reads; create it, use it and destroy it there. All else needs
-// is_valid(), and may block on the disk.
+// Lives on the stack of the thread that reads; create it, use it and destroy it there. All other
+// members need is_valid(), and may block on the disk.
 class EngineReading {
  public:
   using Wait = ReadingWait;
@@ -244,11 +244,11 @@ class EngineReading {
     return engine_.get(table, key, value);
   }
   // The same for a thread that serves others, too: an engine on another machine fails with kAway if
-  // that has not replied after `patience`. If it must connect first, which kAny allows, it may
-  // block for many seconds longer.
+  // that machine has not replied after `patience`. If it must connect first, which kAny allows, it
+  // may block for many seconds longer.
   std::expected<bool, EngineError> get_within(Table table, const Key& key, std::string& value,
                                               std::chrono::milliseconds patience) const;
-  // Several in one round trip.
+  // Reads several rows in one round trip.
   std::expected<RowValues, EngineError> get_within(Table table, std::span<const Key> keys,
                                                    std::chrono::milliseconds patience,
                                                    ReadingConnection connection) const {
@@ -269,12 +269,12 @@ class EngineReading {
   }
   // All rows of the index that are of a batch and of these kinds, which are ascending: in the order
   // of their batches, and those of one batch in the order of their keys. A start reads all batches
-  // so. Use no kind that names a customer.
+  // in this way. Use no kind that names a customer.
   std::unique_ptr<RowCursor> scan_batches(std::span<const char> kinds) const {
     return engine_.scan_batches(kinds);
   }
-  // The highest batch that has a row in any table; 0: there are no rows. `kinds`: of all rows of
-  // the index that are of a batch.
+  // The highest batch that has a row in any table; 0: there are no rows. `kinds`: those of all rows
+  // of the index that belong to batches.
   std::expected<std::uint64_t, EngineError> highest_batch(std::span<const char> kinds) const {
     return engine_.highest_batch(kinds);
   }

@@ -9,11 +9,12 @@
 
 namespace locksley::daemon {
 
-// The key of a row, in the order in which rows lie: in the index a letter, which is the kind of the
-// row, then one or two 64-bit numbers, of which the first is the batch; in the other tables two
-// numbers. Numbers are big-endian, so that keys sort as their numbers do, and an engine can take a
-// key apart. Only the settings of customers have names in place of numbers (kCustomerKey;
-// customer_key() in rows.h). Keys without a batch, of rows that there are once, are a letter.
+// The key of a row; rows lie in the order of their keys. In the index, a key is a letter, which is
+// the kind of the row, and then one or two 64-bit numbers, the first of which is the batch; in the
+// other tables, it is two numbers. Numbers are big-endian, so that keys sort as their numbers do,
+// and an engine can take a key apart. Only the settings of customers have names in place of numbers
+// (kCustomerKey; customer_key() in rows.h). The key of a row that the store has once, without a
+// batch, is a letter.
 //
 // A value of fixed size, without memory of its own.
 class Key {
@@ -39,13 +40,13 @@ class Key {
 // The kind of the rows of the index whose keys have names in place of numbers.
 inline constexpr char kCustomerKey = 'u';
 
-// A number of a key.
+// A number in a key.
 inline std::uint64_t key_number(std::string_view eight_bytes) {
   std::uint64_t number = 0;
   for (const char byte : eight_bytes) number = number << 8 | static_cast<unsigned char>(byte);
   return number;
 }
-// The batch of a row of the index that is of a batch.
+// The batch in a key of the index. Needs: the row belongs to a batch.
 inline std::uint64_t batch_in(std::string_view key) {
   return key_number(key.substr(1, sizeof(std::uint64_t)));
 }

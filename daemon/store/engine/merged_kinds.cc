@@ -25,7 +25,8 @@ void MergedKinds::look_at(std::size_t kind) {
   if (!row.is_valid() && status_) status_ = row.status();
 }
 
-// Among equal ones the first, which is that of the lowest kind. There are few kinds.
+// Among cursors at the same batch it chooses the first, which is that of the lowest kind. There are
+// few kinds.
 void MergedKinds::choose() {
   at_ = static_cast<std::size_t>(std::ranges::min_element(batches_) - batches_.begin());
 }

@@ -14,8 +14,8 @@ namespace locksley::daemon {
 // kinds (EngineReading::scan_batches()). The rules are those of RowCursor.
 class MergedKinds final : public RowCursor {
  public:
-  // Each over all rows of one kind of the index that has batches in its keys; ascending by kind, at
-  // least one.
+  // Each cursor is over all rows of one kind of the index whose keys contain batches. The cursors
+  // ascend by kind; there is at least one.
   explicit MergedKinds(std::vector<std::unique_ptr<RowCursor>> kinds);
 
   bool is_valid() const override { return status_.has_value() && batches_[at_] != kEnd; }
@@ -31,7 +31,7 @@ class MergedKinds final : public RowCursor {
   void choose();
 
   const std::vector<std::unique_ptr<RowCursor>> kinds_;
-  std::vector<std::uint64_t> batches_;  // of the row at which each cursor is; kEnd: it is at none
+  std::vector<std::uint64_t> batches_;  // of the row at which each cursor is; kEnd: it is at no row
   std::size_t at_ = 0;                  // the cursor with the next row
   EngineDone status_;                   // the first error of a cursor
 };

@@ -1,6 +1,6 @@
 // How the options of a command become the options of a batch in core, and which of these the store
-// writes in which order. With proto's table of options (proto/batch_options.h) the only list of
-// them in the daemon.
+// writes in which order. These lists and proto's table of options (proto/batch_options.h) are the
+// only lists of options in the daemon.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,8 @@ inline constexpr std::tuple kLaterOptionFields{
     OptionField{&proto::BatchOptions::retries, &BatchOptions::retries},
 };
 
-// Since customers are a level of fairness: after all other fields of the row.
+// Options that came with customers as a level of fairness. They stand after all other fields of the
+// row.
 inline constexpr std::tuple kCustomerOptionFields{
     OptionField{&proto::BatchOptions::customer, &BatchOptions::customer},
 };
@@ -99,7 +100,8 @@ inline void assign(std::string& to, const std::string& from) { to = from; }
 
 }  // namespace internal
 
-// Sets in `to` what `from` gives. An option that is absent in `from` leaves its member as it is.
+// Sets in `to` the options that `from` has. An option that is absent in `from` leaves its member as
+// it is.
 inline void assign_options(const proto::BatchOptions& from, BatchOptions& to) {
   for_each_option_field([&](const auto& field) {
     if constexpr (!std::is_null_pointer_v<decltype(field.wire)>) {

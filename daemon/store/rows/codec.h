@@ -26,7 +26,7 @@ constexpr std::uint64_t zigzag(std::int64_t value) {
   return (static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63);
 }
 
-// Appends these to a string, and texts after their length.
+// Appends numbers in these encodings to a string, and texts after their length.
 class Encoder {
  public:
   explicit Encoder(std::string& out) : out_(out) {}
@@ -90,7 +90,7 @@ class Decoder {
 
   std::size_t left() const { return rest_.size(); }
   bool is_damaged() const { return damaged_; }
-  // Everything was read, and all of it was valid.
+  // Whether everything was read, and all of it was valid.
   bool is_at_end() const { return !damaged_ && rest_.empty(); }
 
  private:
@@ -114,7 +114,8 @@ inline void put_ranges(Encoder& to, std::span<const IndexRange> ranges) {
 inline std::vector<IndexRange> take_ranges(Decoder& from) {
   std::vector<IndexRange> ranges;
   std::uint64_t left = from.number();
-  // Millions are read at once; but the bytes bound the number.
+  // There may be millions of ranges, so their memory is reserved at once. The number may be
+  // damaged, so the bytes that are left bound it.
   ranges.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(left, from.left() / 2)));
   for (; left > 0 && !from.is_damaged(); --left) {
     const std::uint64_t low = from.number();

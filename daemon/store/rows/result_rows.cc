@@ -12,9 +12,9 @@
 namespace locksley::daemon {
 namespace {
 
-// The encodings of results: of jobs that ran, of a run of jobs that did not, and of several runs.
-// Those that are called later begin with ResultLog::Rows::bytes_before, which is 0 in the first
-// two.
+// The encodings of results: of jobs that ran, of a run of jobs that did not run, and of several
+// such runs. Those with "Later" in their names begin with ResultLog::Rows::bytes_before, which is 0
+// in the first two.
 enum class ResultForm : std::uint8_t { kRows, kRun, kLaterRows, kLaterRun, kLaterRuns };
 constexpr std::uint64_t kResultForms = 5;
 // Added to the status of a row with facts.
@@ -34,7 +34,7 @@ void put_form(Encoder& to, const ResultLog::Rows& rows) {
   if (later) to.number(rows.bytes_before);
 }
 
-// Of visit_rows(): the results of jobs that did not run.
+// The part of visit_rows() for the results of jobs that did not run.
 std::optional<VisitedRows> visit_runs(Decoder& from, ResultForm form, VisitedRows visited, std::uint64_t skip,
                                       std::uint64_t most,
                                       const std::function<bool(const ResultRow&)>& visit) {
@@ -59,7 +59,7 @@ std::optional<VisitedRows> visit_runs(Decoder& from, ResultForm form, VisitedRow
   return visited;
 }
 
-// Of visit_rows(): the results of jobs that ran.
+// The part of visit_rows() for the results of jobs that ran.
 std::optional<VisitedRows> visit_outputs(Decoder& from, VisitedRows visited, std::uint64_t skip,
                                          std::uint64_t most,
                                          const std::function<bool(const ResultRow&)>& visit) {
@@ -108,7 +108,7 @@ std::string encode(const ResultLog::Rows& rows) {
   for (std::uint64_t i = 0; i < rows.rows; ++i) {
     ResultHead head;
     std::memcpy(&head, at, sizeof head);
-    // Together: to append three numbers one by one costs more than the text.
+    // The three numbers are appended together: to append them one by one costs more than the text.
     std::array<char, 3 * kLongestNumber> numbers;
     char* end = write_number(numbers.data(), zigzag(static_cast<std::int64_t>(head.index - expected)));
     end = write_number(end,

@@ -1,4 +1,4 @@
-// Length: each row's encoder beside its decoder, since the two must agree.
+// Length: each row's encoder stands beside its decoder, since the two must agree.
 #include "daemon/store/rows/rows.h"
 
 #include <bit>
@@ -178,7 +178,8 @@ std::string encode(const ChangesRow& row) {
     to.number(row.discarded_rows);
     to.number(row.discarded_bytes);
   }
-  // Two bytes at least: a row that has lost its last byte is not one of an earlier version.
+  // Two bytes at least: otherwise a row that has lost its last byte could be taken for one of an
+  // earlier version.
   if (row.slots) {
     to.flag(true);
     to.number(*row.slots);
@@ -244,7 +245,7 @@ std::optional<proto::CustomerSettings> decode_settings(std::string_view bytes) {
   if (from.flag()) {
     const auto count = static_cast<std::uint32_t>(from.number());
     settings.rate = proto::CustomerRate{count, std::chrono::seconds(from.number())};
-    // Division by it must be possible.
+    // Other code divides by the period.
     if (settings.rate->period < std::chrono::seconds(1) || settings.rate->period > std::chrono::hours(1))
       return std::nullopt;
   }
@@ -382,7 +383,7 @@ std::optional<StepRow> decode_step(std::string_view bytes) { return decoded<Step
 
 namespace {
 
-// 0, not in its shortest form. All other rows begin with a number in its shortest form.
+// The number 0, not in its shortest form. All other rows begin with a number in its shortest form.
 constexpr std::string_view kJoined{"\x80\0", 2};
 
 }  // namespace

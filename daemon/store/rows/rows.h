@@ -92,13 +92,14 @@ struct CustomerRow {
   proto::CustomerSettings settings;
 };
 
-// Whether the row leaves the pattern out, so that a row of payloads must have it, as its only
-// payload. To read the batch then takes some hundred bytes, however long its pattern is.
+// Whether the row of the acceptance leaves the pattern out, so that a row of payloads must have it,
+// as its only payload. To read the batch then takes some hundred bytes, however long its pattern
+// is.
 bool lies_apart(const AcceptedRow::Range& range);
 
-// The bytes of the texts of a batch in the row of its acceptance, and of the batches that it waits
-// for: the parts of the row, besides payloads, that a command can make long. `options`: those of
-// the command, or of the batch. `after`: a list of batches with their ids.
+// The bytes that the texts of a batch, and the batches that it waits for, take in the row of its
+// acceptance: these are the parts of the row, besides payloads, that a command can make long.
+// `options`: those of the command, or of the batch. `after`: a list of batches with their ids.
 std::uint64_t text_bytes(const auto& options, const auto& after) {
   constexpr std::uint64_t kAfterBytes =
       12;  // the number of a batch, the length of its id, and a flag, at most
@@ -107,9 +108,10 @@ std::uint64_t text_bytes(const auto& options, const auto& after) {
   for (const auto& each : after) bytes += kAfterBytes + each.id.size();
   return bytes;
 }
-// The same of a whole row, and of a pattern inside it.
+// The same for a row, with the pattern if it is inside the row.
 std::uint64_t text_bytes(const AcceptedRow& row);
-// As above, for a pattern of so many bytes that is written now. Guess: a page of a file.
+// The longest pattern, in bytes, that is written inside the row of the acceptance. Guess: a page of
+// a file.
 inline constexpr std::size_t kMostPatternInside = 4096;
 
 // New fields are added at the end of rows, and written only if they differ from their default. So
@@ -124,11 +126,11 @@ std::optional<AcceptedRow> decode_accepted(std::string_view bytes);
 std::string encode(const ChangesRow& row);
 std::optional<ChangesRow> decode_changes(std::string_view bytes);
 
-// Its settings alone: the names are in the key.
+// The settings of a customer alone: the names are in the key.
 std::string encode(const proto::CustomerSettings& settings);
 std::optional<proto::CustomerSettings> decode_settings(std::string_view bytes);
 
-// The failed jobs of a step, of BatchStep::failed or BatchStep::all_failed.
+// The failed jobs of a step: BatchStep::all_failed if it has jobs, otherwise BatchStep::failed.
 std::span<const IndexRange> failed_ranges(const BatchStep& step);
 // A step without its results. The last step is the end of the batch. `failed_apart`: its failed
 // jobs are not in this row, but in rows of their own, as so many ranges; 0: they are in this row.
@@ -170,13 +172,13 @@ struct SplitRow {
 // None for bytes that no encoder wrote. Views of `bytes`.
 std::optional<SplitRow> split_row(std::string_view bytes);
 std::string join_rows(std::string_view row, std::string_view inside);
-// Most bytes of payloads, or of results, inside a row. Guess: the index, which each start reads as
-// a whole, stays small.
+// The most bytes of payloads, or of results, inside a row. Guess: the index, which each start reads
+// as a whole, stays small.
 inline constexpr std::size_t kMostInside = 512;
-// Whether the row of this step has its results inside: of the last step of a batch, if it is its
-// only one.
+// Whether the row of this step has its results inside. Only the last step of a batch can, if it is
+// the batch's only step.
 bool has_results_inside(const BatchStep& step);
-// Whether a batch that is over, since this process accepted it, has had such a step. It then has no
+// Whether a batch that is over, and that this process accepted, has had such a step. It then has no
 // row of results.
 bool has_results_inside(const BatchStatus& status);
 
@@ -226,9 +228,9 @@ inline constexpr char kChangesKey = 'c';
 inline constexpr char kEndKey = 'e';     // the last step
 inline constexpr char kFailedKey = 'f';  // failed jobs, in rows of their own
 inline constexpr char kStepKey = 's';    // all other steps
-// Those from which a start puts the batches together.
+// The kinds of rows from which a start puts the batches together.
 inline constexpr std::array kRecoveredKinds{kAcceptedKey, kChangesKey, kEndKey, kStepKey};
-// All those of batches.
+// All kinds of rows of batches.
 inline constexpr std::array kBatchKinds{kAcceptedKey, kChangesKey, kEndKey, kFailedKey, kStepKey};
 // kCustomerKey (key.h): the user's name, '/', and the customer's.
 std::string customer_key(std::string_view user, std::string_view customer);
@@ -238,7 +240,7 @@ struct CustomerNames {
   std::string_view customer;
 };
 std::optional<CustomerNames> names_in(std::string_view customer_key);
-// Rows that there are once, without a batch.
+// Kinds of rows that a store has once, without a batch.
 inline constexpr char kFormKey = 'm';         // the format of the rows
 inline constexpr char kFirstMarkedKey = 'n';  // the first batch whose results that are not ok all have marks
 inline constexpr char kNumbersKey = 'q';      // the lowest number that no batch may have had: 8 bytes

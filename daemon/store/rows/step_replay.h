@@ -35,7 +35,7 @@ class StepReplay {
   std::vector<IndexRange> failed() const;
   const SupersededList& superseded_jobs() const { return superseded_jobs_; }
   std::vector<JobAttempts> job_attempts() const { return attempts_.all(); }
-  // Those of jobs that may run again.
+  // The notes of jobs that may run again.
   std::vector<NotedJob> notes() const { return notes_.all(); }
 
   // One step, with the number of the last one, that says the same as all of them; none if they
@@ -64,7 +64,7 @@ class StepReplay {
   SupersededList superseded_jobs_;
   Retries attempts_{0};
   JobNotes notes_;
-  bool has_attempts_ = false;  // attempts_ or notes_ may have some
+  bool has_attempts_ = false;  // attempts_ or notes_ may have entries
 };
 
 }  // namespace locksley::daemon

@@ -27,9 +27,10 @@ void apply(const StepRow& step, BatchHistory& history) {
 }
 
 // How often a job of a batch that is over may have failed before it failed for good: the row of the
-// end does not say so of each job. A bound, since each RETRY begins the count anew.
+// end does not say it of each job. The result is an upper bound, since each RETRY begins the count
+// anew.
 std::uint32_t most_earlier_failures(std::uint32_t retries, std::uint64_t retry_rounds) {
-  // A bound, so that attempts do not overflow.
+  // Limits the rounds, so that attempts do not overflow.
   constexpr std::uint64_t kMostRounds = 10'000;
   const std::uint64_t rounds = std::min(retry_rounds, kMostRounds) + 1;
   return static_cast<std::uint32_t>(rounds * (retries + 1) - 1);

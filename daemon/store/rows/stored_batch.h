@@ -1,4 +1,4 @@
-// A batch, from its rows.
+// A batch, put together from its rows.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct StoredBatch {
   AcceptedRow accepted;
   ChangesRow changes;  // of default values if there is no such row
   BatchHistory history;
-  std::uint64_t payload_bytes = 0;  // that the store has
+  std::uint64_t payload_bytes = 0;  // of payloads in the store
   // As in StoredRows.
   PayloadParts parts = PayloadParts::kUnknown;
   bool has_changes = false;
@@ -42,13 +42,13 @@ class BatchAssembly {
   // together.
   explicit BatchAssembly(StoredBatch& batch) : batch_(batch) {}
 
-  // The next row, in the order of the keys. The error says which row is damaged.
+  // Adds the next row, in the order of the keys. The error says which row is damaged.
   std::expected<void, std::string> add(std::string_view key, std::string_view value);
-  // Whether the row of its acceptance was there. Without it there is no such batch, whatever else
-  // was.
+  // Whether the row of the batch's acceptance was added. Without it there is no such batch,
+  // whatever other rows were added.
   bool is_accepted() const { return is_accepted_; }
   bool is_over() const { return is_over_; }
-  // After the last row. Needs: is_accepted().
+  // Called after the last row. Needs: is_accepted().
   std::expected<void, std::string> finish();
 
  private:

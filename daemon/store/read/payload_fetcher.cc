@@ -17,7 +17,7 @@ struct PayloadFetcher::Want {
   Instant asked_at;
   bool is_wanted = true;    // it is in Wants::all_
   bool was_missed = false;  // find() has returned null
-  bool is_over = false;     // it was read; without a row and an error: it cannot be read now
+  bool is_over = false;     // its reading has ended; without a row and an error: it cannot be read now
   SharedChunk chunk;
   std::string error;                                 // not empty: the payload cannot be read, now or later
   std::optional<std::list<Held>::iterator> place;    // while it lies here
@@ -55,8 +55,8 @@ SharedChunk PayloadFetcher::find(const SharedWants& wants, std::uint64_t index, 
 PayloadFetcher::SharedWant PayloadFetcher::ask(const SharedWants& wants, std::uint64_t index) {
   if (stopping_ || !reachability_.is_reachable()) return nullptr;
   if (wants->all_.size() >= kMostWants) {
-    // Executors take the jobs that were handed back before all others. So if one asks for something
-    // else, that job runs elsewhere, or its row is read again.
+    // Executors take the jobs that were handed back before all others. So if an executor asks for
+    // another row, the job of the oldest row runs elsewhere, or that row is read again.
     const auto oldest =
         std::ranges::find_if(wants->all_, [](const SharedWant& each) { return each->is_over; });
     if (oldest == wants->all_.end()) return nullptr;
@@ -78,8 +78,8 @@ bool PayloadFetcher::is_quick(Reader::User user) const {
     const auto part = parts_.find(user);
     if (part == parts_.end() || row_to_evict(part->second, *largest_part()) == nullptr) return false;
   }
-  // Its own reading takes as long as its last one: another user's payloads may be much larger. What
-  // is read before it, while all threads are busy, is anyone's.
+  // The user's reading will take about as long as its last one: another user's payloads may be much
+  // larger. The rows that are read before it, while all threads are busy, may be those of any user.
   const auto own = last_took_of_.find(user);
   const Nanoseconds reading = own == last_took_of_.end() ? Nanoseconds{0} : own->second;
   const auto rounds_before =
@@ -142,8 +142,9 @@ const PayloadFetcher::Part* PayloadFetcher::largest_part() const {
 const PayloadFetcher::Held* PayloadFetcher::row_to_evict(const Part& asking, const Part& largest) const {
   if (largest.held.empty()) return nullptr;
   const std::uint64_t rest = largest.bytes - largest.held.front().want->held_bytes();
-  // `>`: if it would hold just as much, two users could take room from each other again and again.
-  // Nor could they with an only row that is more than twice as large.
+  // `>` and not `>=`: two users that hold as much as each other could otherwise take room from each
+  // other again and again. They cannot do so with an only row that is more than twice as large,
+  // either.
   const bool is_much_larger = largest.held.size() == 1 && asking.bytes < largest.bytes / 2;
   const bool is_others = asking.bytes == 0 || rest > asking.bytes || is_much_larger;
   std::chrono::milliseconds stays{};
@@ -201,7 +202,7 @@ void PayloadFetcher::end_task(Reader::User user) {
 }
 
 // The server may be paused, or the connection may have broken: then a longer wait does not help.
-// Else the row is large for the link.
+// Otherwise the row is large for the link.
 PayloadFetcher::Outcome PayloadFetcher::after_failure(Wants& wants, std::chrono::milliseconds patience,
                                                       bool is_late) {
   const std::chrono::milliseconds longest = options_.longest_reading;
@@ -232,7 +233,7 @@ void PayloadFetcher::read(Reader::User user) {
     patience = reading->wants->patience_;
   }
   const auto& [wants, want] = *reading;
-  Outcome outcome;  // null: it cannot be read now
+  Outcome outcome;  // null: the row cannot be read now
   bool is_away = false;
   const Instant began = now();
   const bool has_read = reachability_.is_reachable();
@@ -277,7 +278,7 @@ bool PayloadFetcher::deliver(Wants& wants, const SharedWant& want, Outcome outco
   want->chunk = *std::move(outcome);
   if (want->chunk == nullptr) remove(wants, want);
   if (!want->is_wanted) return false;
-  // Of other payloads in the same row one look is enough.
+  // For the other payloads in the same row this reading is enough.
   const auto is_same = [&](const SharedWant& each) {
     return !each->is_over && want->chunk->has(each->index);
   };

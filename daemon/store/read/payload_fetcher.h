@@ -30,10 +30,10 @@ class Reachability;
 // pool, and the thread that serves all worker machines. README.md, "Payloads on a server", has the
 // design.
 //
-// An executor asks; threads of this object read. If the payload comes at once, the executor has
-// waited for it. If not, the executor serves other batches, the batch pauses, and a function is
-// called when the payload is there. It stays here until the executor that runs its job has asked
-// again, in bounded memory.
+// An executor asks for a payload; threads of this object read it. If the payload comes at once, the
+// executor has waited for it. If not, the executor serves other batches, the batch pauses, and the
+// fetcher calls a function when the payload is there. The payload stays here, in bounded memory,
+// until the executor that runs its job has asked again.
 //
 // Users share that memory. While it is full, the user that holds most gives up its oldest row for
 // another user that wants a row and
@@ -42,17 +42,17 @@ class Reachability;
 // - or holds less than the first one does without that row,
 // - or holds less than half as much as the first one, whose only row it is.
 //
-// A row that has gone is read again when it is wanted. So users that want more than there is room
-// for come to hold about the same. (McKenney, "Stochastic fairness queueing", 1990, takes room from
-// the longest queue likewise.) Any other user waits until executors have taken rows of its own. A
-// row that waits for room takes up no thread, so the readings of other users go on.
+// An evicted row is read again when it is wanted. So users that want more than there is room for
+// come to hold about the same. (McKenney, "Stochastic fairness queueing", 1990, takes room from the
+// longest queue likewise.) Any other user waits until executors have taken rows of its own. A row
+// that waits for room takes up no thread, so the readings of other users go on.
 //
 // A member of the Store; the Engine and the Reachability outlive it, and it outlives all Wants. Any
 // thread may call anything, but on_arrival() comes before all other calls. find() waits for
 // Options::patience at most; stop() cuts off the readings that are under way, and waits for some
 // seconds if one of them connects; nothing else blocks. A payload that cannot be read fails as
-// find() says. So does one that the server, which replies to other questions, has not sent within
-// Options::longest_reading.
+// find() says. So does a payload that the server, which replies to other questions, has not sent
+// within Options::longest_reading.
 class PayloadFetcher {
  public:
   struct Options {
@@ -60,20 +60,21 @@ class PayloadFetcher {
     // network takes some 1 ms, so there nearly no batch pauses. And five times the default quantum
     // is so short that no other batch notices it.
     std::chrono::milliseconds patience{5};
-    // A guess: as many connections. One large payload then does not hold up all others, and a quick
-    // server is kept busy.
+    // Each thread has a connection of its own. A guess: one large payload then does not hold up all
+    // others, and a quick server is kept busy.
     std::size_t threads = 4;
-    // How long the first reading of a batch waits for its row. One that has got no reply is
-    // followed by another, which waits twice as long, up to the longest. Guesses: 6 MiB come within
-    // the longest over a link of 10 KB/s.
+    // How long the first reading of a batch waits for its row. A reading that has got no reply is
+    // followed by another, which waits twice as long, up to longest_reading. Guesses: 6 MiB come
+    // within longest_reading over a link of 10 KB/s.
     std::chrono::milliseconds first_reading = ChunkPatience::kFirst;
     std::chrono::milliseconds longest_reading = std::chrono::minutes(10);
-    // How many bytes of all users may lie here until executors ask for them. Above that a row is
-    // read only if another one is evicted. A guess. Each thread may exceed it by a payload.
+    // How many bytes of payloads of all users may lie here until executors ask for them. Above that
+    // a row is read only if another one is evicted. A guess. Each thread may exceed it by a
+    // payload.
     std::uint64_t most_held_bytes = std::uint64_t{64} << 20;
     // A row that has lain here for so long is evicted while other rows of its user wait for room:
-    // its batch may be paused, or its job may run elsewhere. A guess: much longer than a batch
-    // pauses that waits for payloads.
+    // its batch may be paused, or its job may run elsewhere. A guess: much longer than the pause of
+    // a batch that waits for payloads.
     std::chrono::milliseconds longest_held{10'000};
     // The only row of a user makes room for other users once it has lain here for so long.
     // Otherwise a row that is larger than all of the room would be read again and again. A guess:
@@ -91,25 +92,27 @@ class PayloadFetcher {
   PayloadFetcher(const PayloadFetcher&) = delete;
   PayloadFetcher& operator=(const PayloadFetcher&) = delete;
 
-  // Starts the first of the threads. Throws std::system_error. Once, before payloads are fetched.
+  // Starts the first of the threads. Throws std::system_error. Called once, before payloads are
+  // fetched.
   void start() { readers_.start(); }
-  // `on_arrival`: called by a reading thread, with the number of a batch of which find() has
-  // returned null, once it need not return null any more.
+  // `on_arrival`: called by a reading thread, with the number of a batch for which find() has
+  // returned null, once find() need not return null any more.
   void on_arrival(std::function<void(std::uint64_t sequence)> on_arrival) {
     on_arrival_ = std::move(on_arrival);
   }
   // `user`: whose batch it is; users are served round robin, and share the memory.
   SharedWants open(std::uint64_t sequence, Reader::User user) const;
 
-  // The row with the payload of job `index`; it stays here until drop(). Null: it is on its way, or
-  // cannot be read now. Waits until `until` at most. Throws std::runtime_error as read_chunk()
-  // does; kLast: the job ends with that error, and the row is read anew when it is wanted again.
+  // The row with the payload of job `index`; it stays here until drop(). Null: the row is on its
+  // way, or cannot be read now. Waits until `until` at most. Throws std::runtime_error as
+  // read_chunk() does; with kLast, the job ends with that error, and the row is read anew when it
+  // is wanted again.
   enum class Look : std::uint8_t { kFirst, kLast };
   SharedChunk find(const SharedWants& wants, std::uint64_t index, Look look, Instant until)
       LOCKSLEY_EXCLUDES(mutex_);
-  // The executor has the row.
+  // Removes the row, because the executor has it.
   void drop(Wants& wants, const StoredChunk& chunk) LOCKSLEY_EXCLUDES(mutex_);
-  // Drops all requests and all payloads that lie here, also those that are being read.
+  // Drops all requests of `wants` and all their payloads, also those that are being read.
   void close(Wants& wants) LOCKSLEY_EXCLUDES(mutex_);
   std::chrono::milliseconds patience() const { return options_.patience; }
 
@@ -135,18 +138,18 @@ class PayloadFetcher {
     std::uint64_t bytes = 0;     // of `held`, with the overhead
     std::list<Held> held;        // in the order of their arrival
     std::list<Waiting> waiting;  // in the order in which they are read
-    // Tasks of readers_ that have not ended. Each reads the first that waits. One that finds no
-    // room ends, and another is posted once there is some.
+    // Tasks of readers_ that have not ended. Each reads the first row that waits. A task that finds
+    // no room ends, and another is posted once there is room.
     std::size_t tasks = 0;
     bool is_empty() const { return held.empty() && waiting.empty() && tasks == 0; }
   };
 
-  // At most so many of a batch are on their way, or lie here. Guess: as many as StoredPayloads
+  // At most so many rows of a batch are on their way, or lie here. Guess: as many as StoredPayloads
   // keeps.
   static constexpr std::size_t kMostWants = 8;
-  static constexpr std::uint64_t kHeldOverhead = 512;  // of a row that lies here; guess
+  static constexpr std::uint64_t kHeldOverhead = 512;  // bytes, for a row that lies here; guess
 
-  // Null: no more can be wanted now.
+  // Requests the row with the payload of job `index`. Null: no more rows can be requested now.
   SharedWant ask(const SharedWants& wants, std::uint64_t index) LOCKSLEY_REQUIRES(mutex_);
   // Whether a payload that the user asks for now is likely to come within the patience.
   bool is_quick(Reader::User user) const LOCKSLEY_REQUIRES(mutex_);
@@ -156,32 +159,33 @@ class PayloadFetcher {
   // ---- Room ----
 
   bool is_full() const LOCKSLEY_REQUIRES(mutex_) { return held_bytes_ >= options_.most_held_bytes; }
-  // Of the user that holds most. Null: there are no users.
+  // The part of the user that holds most. Null: there are no users.
   const Part* largest_part() const LOCKSLEY_REQUIRES(mutex_);
-  // While all is full: the row that makes room now for one of the user with the first part. Null:
-  // that user waits.
+  // Needs: is_full(). The row that makes room now for another row of the user with the part
+  // `asking`. Null: that user waits.
   const Held* row_to_evict(const Part& asking, const Part& largest) const LOCKSLEY_REQUIRES(mutex_);
-  // Evicts rows until the user, which has a part, may read one more. False: it waits.
+  // Evicts rows until the user, which has a part, may read one more row. False: the user waits.
   bool make_room(Reader::User user) LOCKSLEY_REQUIRES(mutex_);
-  // Posts tasks for the rows that wait, if they have room now. Called when rows have gone, when a
-  // task has ended, and when an executor asks for a row that waits: room may come with time alone.
+  // Posts tasks for the rows that wait, if they have room now. Called when rows were removed, when
+  // a task has ended, and when an executor asks for a row that waits: a row may become evictable as
+  // time passes.
   void post_tasks() LOCKSLEY_REQUIRES(mutex_);
   void post_task(Reader::User user) LOCKSLEY_REQUIRES(mutex_);
 
   // ---- A thread of readers_ ----
 
-  // One task.
+  // Runs one task.
   void read(Reader::User user) LOCKSLEY_EXCLUDES(mutex_);
-  // The row that the task reads. None: no row waits, or there is no room.
+  // Takes out the row that the task reads. None: no row waits, or there is no room.
   std::optional<Waiting> begin(Reader::User user) LOCKSLEY_REQUIRES(mutex_);
   void end_task(Reader::User user) LOCKSLEY_REQUIRES(mutex_);
-  using Outcome = std::expected<SharedChunk, std::string>;  // null: it cannot be read now
-  // After a reading without a row; `is_late`: it has waited for all of `patience`. An error: there
-  // will be no other.
+  using Outcome = std::expected<SharedChunk, std::string>;  // null: the row cannot be read now
+  // Called after a reading without a row. `is_late`: the reading has waited for all of `patience`.
+  // Returns an error if there will be no other reading.
   Outcome after_failure(Wants& wants, std::chrono::milliseconds patience, bool is_late)
       LOCKSLEY_REQUIRES(mutex_);
   // Stores the outcome of a reading, and wakes the executors that wait for it. True: find() has
-  // returned null for this payload already.
+  // returned null for this payload already, and the row is still wanted.
   bool deliver(Wants& wants, const SharedWant& want, Outcome outcome) LOCKSLEY_REQUIRES(mutex_);
 
   Engine& engine_;
@@ -197,14 +201,14 @@ class PayloadFetcher {
   // How long the last reading took, of any user; and of each user that has ever read.
   Nanoseconds last_took_ LOCKSLEY_GUARDED_BY(mutex_){};
   std::unordered_map<Reader::User, Nanoseconds> last_took_of_ LOCKSLEY_GUARDED_BY(mutex_);
-  // Of users whose parts are not empty: a few.
+  // The parts that are not empty: those of a few users.
   std::map<Reader::User, Part> parts_ LOCKSLEY_GUARDED_BY(mutex_);
   std::uint64_t held_bytes_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // of all parts
 
   Reader readers_;  // last: its threads use all of the above
 };
 
-// Guarded by the fetcher's mutex, but for held_bytes().
+// Guarded by the fetcher's mutex, except held_bytes().
 class PayloadFetcher::Wants {
  public:
   Wants(std::uint64_t sequence, Reader::User user, std::chrono::milliseconds patience)

@@ -15,10 +15,10 @@ namespace locksley::daemon {
 // Whether the rows of an engine can be read now, for threads that must not wait for a database that
 // is away: those that read payloads.
 //
-// A reading that gets no reply in time says so. If the engine does not even reply to a short
-// question, a thread of its own repeats the question until there is a reply. Until then no other
-// thread needs to try. So a payload that is large for its network, or a reading that waits for a
-// disk, holds up the thread that reads it, and no other (PayloadFetcher).
+// A reading that gets no reply in time calls note_away(). If the engine then does not even reply to
+// a short question, a thread of this object repeats the question until there is a reply. Until then
+// no other thread needs to try. So a payload that is large for its network, or a reading that waits
+// for a disk, holds up the thread that reads it, and no other (PayloadFetcher).
 //
 // A member of the Store; the Engine outlives it. is_reachable(): any thread; does not block.
 // stop(): the thread that stops the store; it waits for a question that is under way, for some
@@ -31,10 +31,10 @@ class Reachability {
   Reachability& operator=(const Reachability&) = delete;
 
   bool is_reachable() const { return is_reachable_; }
-  // A reading of payloads of this batch has had no reply in time, or has lost the connection. Asks
-  // the short question, which blocks for a second, or until `stop`; if it must connect first, for
-  // some seconds longer. If the thread cannot be started, it has no effect: the next reading tries
-  // for itself.
+  // Called after a reading of payloads of this batch had no reply in time, or lost the connection.
+  // Asks the short question, which blocks for a second, or until `stop`; if it must connect first,
+  // for some seconds longer. If the thread cannot be started, the call has no effect: the next
+  // reading tries for itself.
   void note_away(std::uint64_t batch, const std::stop_token& stop = {}) LOCKSLEY_EXCLUDES(mutex_);
   // Ends the thread. Later calls of note_away() start none.
   void stop() LOCKSLEY_EXCLUDES(mutex_);

@@ -15,7 +15,7 @@ void Reader::post(Task task, User user, Place place) {
   {
     const MutexLock lock(mutex_);
     if (stopping_) return;
-    // As many as there are users that read: a few.
+    // There are as many lines as users that read: a few.
     auto line = std::ranges::find(lines_, user, &Line::user);
     if (line == lines_.end()) line = lines_.insert(line, {user, {}});
     line->tasks.insert(place == Place::kFirst ? line->tasks.begin() : line->tasks.end(), std::move(task));
@@ -24,7 +24,7 @@ void Reader::post(Task task, User user, Place place) {
       try {
         add_thread();
       } catch (const std::system_error&) {
-        // The system has no more threads: the task waits for those that there are.
+        // The system has no more threads: the task waits for one of the existing threads.
       }
     }
   }
@@ -81,7 +81,8 @@ void Reader::run() {
     task = nullptr;
     lock.lock();
     ++idle_;
-    // This thread takes the user's next task, if it is its turn, or another thread that ends.
+    // This thread takes the user's next task, if it is that user's turn, or the next thread that
+    // ends a task does.
     std::erase(at_work_, user);
   }
 }

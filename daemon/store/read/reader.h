@@ -15,18 +15,18 @@
 namespace locksley::daemon {
 
 // A thread that reads the store for callers that must not wait for the disk, such as the I/O
-// thread. There is one, so a slow read delays only other reads; or several, if the constructor says
-// so. They serve users round robin, so a user waits for one task of each other user, however many
-// tasks these have; and not at all if there are as many threads as users that read, and each user
-// has OfUser::kOne. start() starts the first thread. A task that finds no thread free starts
-// another one. A thread sleeps while there are no tasks.
+// thread. There is one thread, so a slow read delays only other reads; or there are several, if the
+// constructor says so. They serve users round robin, so a user waits for one task of each other
+// user, however many tasks the others have. A user does not wait for others at all if there are as
+// many threads as users that read, with OfUser::kOne. start() starts the first thread. post()
+// starts another one if no thread is free. A thread sleeps while there are no tasks.
 //
 // Owned by the Store, by its PayloadFetcher, and by Batches. Any thread may post. As many tasks run
 // at a time as there are threads, or users that have tasks with OfUser::kOne; those of one user
-// begin in the order of their post(), but for Place::kFirst. post() does not block. If it cannot
+// begin in the order of their post(), except for Place::kFirst. post() does not block. If it cannot
 // start a thread, the task waits for the threads that there are; without start() there may be none,
-// and then it waits until a later post() can start one. stop() waits for the running tasks. A task
-// must not throw.
+// and then the task waits until a later post() can start one. stop() waits for the running tasks. A
+// task must not throw.
 class Reader {
  public:
   using Task = std::move_only_function<void()>;
@@ -39,8 +39,8 @@ class Reader {
   enum class Place : std::uint8_t {
     kLast,
     // For a task that continues the work of the task that posts it, and holds much memory
-    // meanwhile. If many such works of a user wait, they run one after the other, and do not hold
-    // memory all at once. That needs a reader of one thread, or OfUser::kOne.
+    // meanwhile. If many such series of tasks of a user wait, they run one after the other, and do
+    // not hold memory all at once. That needs a reader of one thread, or OfUser::kOne.
     kFirst,
   };
 
@@ -60,8 +60,8 @@ class Reader {
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  // Starts the first thread. Throws std::system_error. Once, before the first post(), while the
-  // daemon starts.
+  // Starts the first thread. Throws std::system_error. Called once, before the first post(), while
+  // the daemon starts.
   void start() LOCKSLEY_EXCLUDES(mutex_);
   // After stop(), destroys the task without running it.
   void post(Task task, User user = kNoUser, Place place = Place::kLast) LOCKSLEY_EXCLUDES(mutex_);
@@ -87,9 +87,9 @@ class Reader {
   Mutex mutex_;
   StartThread start_thread_ LOCKSLEY_GUARDED_BY(mutex_);
   CondVar changed_;
-  // Of users that have tasks, the one that is served next first.
+  // The lines of the users that have tasks; the user that is served next comes first.
   std::list<Line> lines_ LOCKSLEY_GUARDED_BY(mutex_);
-  // With OfUser::kOne: of which a task runs. As many as threads, at most.
+  // With OfUser::kOne: the users of which a task runs; at most as many as threads.
   std::vector<User> at_work_ LOCKSLEY_GUARDED_BY(mutex_);
   bool stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_ LOCKSLEY_GUARDED_BY(mutex_);

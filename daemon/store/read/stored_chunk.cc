@@ -26,7 +26,7 @@ std::expected<SharedChunk, EngineError> read_chunk(Engine& engine, std::uint64_t
     chunk->first = last_number((*row)->key);
     chunk->bytes = std::move((*row)->value);
   } else {
-    // Those of a small batch are inside its first row.
+    // The payloads of a small batch are inside its first row.
     std::string accepted;
     const auto found = reading.get_within(Table::kIndex, row_key(kAcceptedKey, sequence), accepted, patience);
     if (!found) return std::unexpected(found.error());

@@ -14,14 +14,14 @@
 
 namespace locksley::daemon {
 
-// A row of payloads, as it was read. Shared by those that copy from it; constant.
+// A row of payloads, as it was read. Shared by the threads that copy from it; constant.
 struct StoredChunk {
   std::uint64_t first = 0;
   std::string bytes;  // `payloads` are views into it
   std::optional<PayloadChunk> payloads;
 
   bool has(std::uint64_t index) const { return index >= first && index - first < payloads->size(); }
-  // A payload by itself, which may be large, and is of no use to another job.
+  // Whether the row has one payload only, which may be large, and is of no use to another job.
   bool is_of_one_job() const { return payloads->size() == 1; }
 };
 using SharedChunk = std::shared_ptr<const StoredChunk>;
@@ -39,7 +39,7 @@ std::expected<SharedChunk, EngineError> read_chunk(Engine& engine, std::uint64_t
 // waited.
 struct ChunkPatience {
   static constexpr std::chrono::milliseconds kFirst{1000};   // guesses
-  static constexpr std::chrono::milliseconds kMost{20'000};  // where a thread waits that serves others, too
+  static constexpr std::chrono::milliseconds kMost{20'000};  // for a thread that serves others, too
 
   // `most`: the longest.
   static std::chrono::milliseconds after_success(std::chrono::milliseconds took,

@@ -30,7 +30,7 @@ void StoredPayloads::keep_inside(std::string inside) {
   auto chunk = std::make_shared<StoredChunk>();
   chunk->bytes = std::move(inside);
   chunk->payloads = PayloadChunk::of(chunk->bytes);
-  // A damaged one is read again when it is needed, and is the job's error then.
+  // A damaged chunk is read again when it is needed, and then causes the job's error.
   if (!chunk->payloads) return;
   const MutexLock lock(mutex_);
   chunks_.push_back(std::move(chunk));
@@ -50,8 +50,8 @@ std::size_t StoredPayloads::fetch(std::uint64_t first, std::span<std::string_vie
     try {
       found = chunk_of(first + ends.size(), search);
     } catch (const std::runtime_error&) {
-      // Those before it are given, since the fetcher does not have them any more. The next fetch
-      // begins with this one.
+      // The payloads before this one are returned, since the fetcher does not have them any more.
+      // The next fetch begins with this one.
       if (ends.empty()) throw;
       break;
     }
@@ -67,7 +67,7 @@ std::size_t StoredPayloads::fetch(std::uint64_t first, std::span<std::string_vie
     }
     if (goes_on && lies_with != nullptr) fetcher_->drop(*lies_with, *chunk);
   }
-  // Not before: appending may have moved the scratch.
+  // Not earlier: appending may have moved the scratch.
   std::size_t begin = 0;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     out[i] = std::string_view(scratch).substr(begin, ends[i] - begin);

@@ -26,7 +26,7 @@ class StoredRange final : public PayloadSource {
 
   std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override
       LOCKSLEY_EXCLUDES(reading_, mutex_);
-  // The bytes of the pattern, once it was read; before, those of its row that are in memory.
+  // The bytes of the pattern, once it was read, and those of its row that are in memory.
   std::uint64_t memory_bytes() const override LOCKSLEY_EXCLUDES(mutex_);
   // The range with its pattern. Blocks and throws as fetch() does. Null: the pattern cannot be read
   // now.

@@ -26,8 +26,8 @@ constexpr std::size_t kLongestName = 255;  // of a file system
 
 std::string why(int error) { return std::generic_category().message(error); }
 
-// Makes the folder, for its owner alone, if it is not there; that it was made survives a power
-// loss. As errno; 0: it is there.
+// Makes the folder, for its owner alone, if it does not exist; a new folder survives a power loss.
+// Returns an errno; 0: the folder exists.
 int make_folder(const std::string& path) {
   if (::mkdir(path.c_str(), S_IRWXU) != 0) return errno == EEXIST ? 0 : errno;
   const int above = ::open((path + "/..").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -49,7 +49,7 @@ class LockedFolder {
   LockedFolder(const LockedFolder&) = delete;
   LockedFolder& operator=(const LockedFolder&) = delete;
 
-  // As in errno; 0: it is locked; EWOULDBLOCK: another process has locked it.
+  // As in errno; 0: the folder is locked; EWOULDBLOCK: another process has locked it.
   int error() const { return error_; }
   bool sync() const { return ::fsync(folder_) == 0; }
 
@@ -94,7 +94,7 @@ std::expected<void, std::string> Backups::make(const std::string& directory, con
     is_making_ = true;
   }
   try {
-    // Waits for the thread before, which has nothing left to do.
+    // Waits for the thread of the last copy, which has nothing left to do.
     thread_ =
         std::jthread([this, directory, name, done = std::move(done)](const std::stop_token& stop) mutable {
           run(directory, name, stop, std::move(done));
@@ -112,7 +112,7 @@ void Backups::stop() {
     const MutexLock lock(mutex_);
     is_stopped_ = true;
   }
-  thread_ = std::jthread();  // requests the stop of the one before, and waits for it
+  thread_ = std::jthread();  // requests the stop of the last copy's thread, and waits for it
 }
 
 Backups::Stats Backups::stats() const {
@@ -173,7 +173,7 @@ Backups::Result Backups::copy(const std::string& directory, const std::string& n
     return std::unexpected(
         fmt::format("ERR {} exists already: give the backup another name", folder.string()));
   }
-  fs::remove_all(unfinished, error);  // of a daemon that ended while it made one
+  fs::remove_all(unfinished, error);  // left by a daemon that ended while it made a copy
   if (error) {
     return std::unexpected(fmt::format("STORE cannot remove {}: {}", unfinished.string(), error.message()));
   }

@@ -49,13 +49,13 @@ class Backups {
   // Why make() would refuse these, whatever the engine and the disk say: an error reply; empty: it
   // would not.
   static std::string problem_of(std::string_view directory, std::string_view name);
-  // After it make() refuses.
+  // After stop(), make() refuses.
   void stop() LOCKSLEY_EXCLUDES(mutex_);
 
   struct Stats {
     std::uint64_t made = 0;
     std::uint64_t failed = 0;    // refused ones not included
-    std::int64_t last_made = 0;  // when the last of them was begun: seconds since 1970; 0: none
+    std::int64_t last_made = 0;  // when the last one that was made was begun: seconds since 1970; 0: none
   };
   Stats stats() const LOCKSLEY_EXCLUDES(mutex_);
 

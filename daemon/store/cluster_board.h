@@ -78,7 +78,7 @@ class ClusterBoard {
     return view_;
   }
   void set(ClusterView view) LOCKSLEY_EXCLUDES(mutex_);
-  // What was seen last stays, with a reason why there is nothing newer.
+  // Keeps the last view, and adds the reason why there is no newer one.
   void set_trouble(std::string why) LOCKSLEY_EXCLUDES(mutex_);
 
   // The database has confirmed a sign of life that this daemon sent at `sent`. No other daemon
@@ -86,14 +86,14 @@ class ClusterBoard {
   // confirmed one has no effect.
   void beaten(Instant sent);
   Instant beaten_at() const { return Instant(Instant::duration(beaten_at_.load())); }
-  // The database confirms nothing, but at `asked` no other daemon was known to have taken over.
-  // That holds for kUncontestedFor: a round of questions takes up to a second, so its result comes
-  // late, and the next one a round and a pause after it.
+  // Called when the database confirms nothing, but at `asked` no other daemon was known to have
+  // taken over. That holds for kUncontestedFor: a round of questions takes up to a second, so its
+  // result comes late, and the next one a round and a pause after it.
   void found_uncontested(Instant asked) { uncontested_at_.store(asked.time_since_epoch().count()); }
   static constexpr auto kUncontestedFor = std::chrono::milliseconds(3500);
-  // Whether another daemon may have taken over without this one's knowledge: it has a lease, which
-  // is over, and the others were last asked longer than kUncontestedFor ago. This is so after the
-  // process was paused.
+  // Whether another daemon may have taken over without this one's knowledge: this daemon has a
+  // lease, which is over, and the others were last asked longer than kUncontestedFor ago. This is
+  // so after the process was paused.
   bool is_unconfirmed(Instant at) const;
   void set_lease(std::chrono::milliseconds lease) { lease_ms_.store(lease.count()); }
   std::chrono::milliseconds lease() const { return std::chrono::milliseconds(lease_ms_.load()); }  // 0: none
@@ -146,7 +146,7 @@ class ClusterBoard {
 };
 
 // Where the active daemon is, for a reply: "the active daemon is 10.0.0.1:7770", or that there is
-// none. The second: where its remote workers connect.
+// none. where_workers_connect(): the same with the address for remote workers.
 std::string where_the_active_daemon_is(const ClusterView& view);
 std::string where_workers_connect(const ClusterView& view);
 

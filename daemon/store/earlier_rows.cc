@@ -46,7 +46,7 @@ void Store::move_failed_apart() {
     std::string bytes;
     if (!reading.is_valid()) break;
     if (!reading.get(Table::kIndex, row_key(kEndKey, sequence), bytes).value_or(false)) continue;
-    // Its jobs failed, so its results are not inside.
+    // Jobs of the batch failed, so its results are not inside the row.
     if (auto end = decode_step(bytes)) {
       put(RecordStep{sequence, step_of(std::move(*end))}, Urgency::kWithNext);
       ++moved;

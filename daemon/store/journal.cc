@@ -40,7 +40,7 @@ std::uint64_t StoredJournal::read_rows(std::uint64_t first, std::uint64_t max_ro
     const auto visited = visit_rows(at->value(), wanted - row, max_rows - consumed, visit);
     if (!visited || row + visited->rows <= wanted) break;
     consumed += visited->consumed;
-    // Enough: the next row may be large, and come over a network.
+    // Stops here if there are enough results: the next row may be large, and come over a network.
     if (consumed == max_rows || row + visited->rows != first + consumed) return consumed;
   }
   if (const auto status = at->status(); !status) {
@@ -88,7 +88,7 @@ std::uint64_t StoredJournal::read_others(std::uint64_t first, std::uint64_t end,
     if (++parts > kMostParts) return std::max(first + 1, begin);
     std::uint64_t place = std::max(first, begin);
     const auto read = reading.get(Table::kResults, part_key(sequence_, begin), bytes);
-    // A client has discarded it since.
+    // A client has discarded the results since.
     if (read && !*read) continue;
     bool goes_on = true;
     const auto visited = read ? visit_rows(bytes, place - begin, end - place,

@@ -53,7 +53,7 @@ class PendingSteps {
     std::size_t bytes = 0;
   };
   Group newest_;
-  Group earlier_;  // all before it
+  Group earlier_;  // all groups before it
 };
 
 // Counts the bytes of one user that wait for the disk: for each batch, and in total for the batches
@@ -86,7 +86,7 @@ class PendingOfUser {
 class StoredJournal final : public BatchJournal {
  public:
   // `first_marked`: the first batch that has marks (mark_key()) for all its results that are not
-  // ok. `user`: what waits of the batch's user.
+  // ok. `user`: counts the bytes of the batch's user that wait for the disk.
   StoredJournal(GroupCommit& group, Engine& engine, std::uint64_t sequence, std::uint64_t first_marked,
                 PayloadParts parts, std::shared_ptr<PendingOfUser> user)
       : group_(group),
@@ -103,7 +103,7 @@ class StoredJournal final : public BatchJournal {
   std::uint64_t read_others(std::uint64_t first, std::uint64_t end, const VisitOther& visit) override;
 
  private:
-  // Of a batch whose results are inside the row of its end; none: they are not.
+  // read_rows() for results inside the row of the batch's end; none: there are none inside.
   std::optional<std::uint64_t> read_rows_inside(const EngineReading& reading, std::uint64_t first,
                                                 std::uint64_t max_rows,
                                                 const std::function<bool(const ResultRow&)>& visit) const;

@@ -1,4 +1,4 @@
-// What a migration leaves in the two stores that it is between, so that no daemon starts on the
+// The mark that a migration leaves in the old and in the new store, so that no daemon starts on the
 // wrong one.
 #pragma once
 
@@ -37,7 +37,7 @@ struct MigrationMark {
   CopyPosition copied;  // in the copy, while it is unfinished
 };
 
-// None: not the bytes of a mark.
+// decode_mark(): none for bytes that are not a mark.
 std::string encode(const MigrationMark& mark);
 std::optional<MigrationMark> decode_mark(std::string_view bytes);
 

@@ -188,7 +188,8 @@ std::expected<void, StoreRefusal> Store::recover(const std::function<void(Stored
     }
     if (!row->status()) break;  // other rows of this batch may be missing
     if (!assembly.is_accepted()) {
-      // Looked up again: the row of an acceptance is never deleted.
+      // Looked up by itself: if the row of the acceptance is there, the rows that were read are
+      // incomplete.
       std::string accepted;
       const auto found = reading.get(Table::kIndex, row_key(kAcceptedKey, batch.sequence), accepted);
       if (!found) return cannot_read(found.error());
@@ -222,8 +223,8 @@ std::expected<void, StoreRefusal> Store::recover(const std::function<void(Stored
   return {};
 }
 
-// From row to row: between two numbers there may be a billion that were reserved and not used. The
-// row of an acceptance is never deleted; if a number's row is gone, the rows read before were
+// Goes from row to row: between two numbers there may be a billion that were reserved and not used.
+// If one of the numbers has the row of an acceptance, the rows that recover() read before were
 // incomplete.
 std::expected<std::vector<std::uint64_t>, EngineError> Store::numbers_with_rows(const EngineReading& reading,
                                                                                 std::uint64_t first,
@@ -275,7 +276,7 @@ std::expected<Store::Numbers, StoreRefusal> Store::begin_numbers() {
   const bool has_room = engine_->check_room(sizeof(below)).has_value();
   if (!has_room || !write_once(kNumbersKey, Key().append(below), Engine::Sync::kSynced)) {
     numbers_to_take_ = TakeNumbers{below};
-    if (has_room) (void)engine_->reopen();  // the writer tries it again
+    if (has_room) (void)engine_->reopen();  // the writer retries the write
   }
   return Numbers{first, first + kNumbersAhead / 2};
 }

@@ -49,8 +49,8 @@ class PendingOfUser;
 // and results, and BatchJournal::wait_for_room(): any thread; they block on the disk. A write that
 // fails is reported by its Outcome and by error(); GroupCommit retries by itself.
 //
-// Members: all that the rest of the daemon asks of the store; half of them hand on, in a line, to
-// the engine, the writer or a reader.
+// Members: all that the rest of the daemon asks of the store; half of them only call the engine,
+// the writer or a reader.
 class Store {
  public:
   struct Options {
@@ -69,49 +69,51 @@ class Store {
   Store& operator=(const Store&) = delete;
 
   // Visits all batches, in the order of their acceptance; a visit may move from the batch. The
-  // error is as in open(): a row is damaged.
+  // error is as in open(): a row is damaged, or cannot be read.
   std::expected<void, StoreRefusal> recover(const std::function<void(StoredBatch&&)>& visit);
   // Visits the settings of customers, in the order of the names of users and customers. The error
   // is as in open().
   std::expected<void, StoreRefusal> read_customers(const std::function<void(CustomerRow)>& visit);
   // Reads a batch that has ended: some 10 us if its rows are in the page cache. If very many of its
   // jobs failed, these are left out. The error says why the batch cannot be read. Waits for the
-  // reply of a server for `patience` at most. With kAny it may connect before, which takes many
-  // seconds if the server is silent. With kOpen it fails at once where it would have to, and the
-  // reader's thread connects. If no reply comes, it fails at once for the next second, and until
-  // the server replies again. While the engine is being reopened it fails at once.
+  // reply of a server for `patience` at most. With kAny, load() may connect first, which takes many
+  // seconds if the server is silent. With kOpen, load() fails at once if it would have to connect,
+  // and the reader's thread connects. If no reply comes, each load() fails at once for the next
+  // second, and until the server replies again. While the engine is being reopened, load() fails at
+  // once.
   static constexpr std::chrono::milliseconds kLoadPatience{500};  // guess: the caller may serve all clients
   std::expected<StoredBatch, std::string> load(std::uint64_t sequence,
                                                std::chrono::milliseconds patience = kLoadPatience,
                                                ReadingConnection connection = ReadingConnection::kAny);
-  // Whether load() would ask now; the error is that of a load() that would not.
+  // Whether load() would ask the engine now; otherwise the error with which load() would fail.
   std::expected<void, std::string> may_load() const;
   // Where the step begins that has this row among its results. Needs: the row is on the disk, and
-  // was not discarded. As load().
+  // was not discarded. Blocks on the disk or on the server. The error is for the client.
   std::expected<ResultLog::Place, std::string> place_of_result(std::uint64_t sequence,
                                                                std::uint64_t row) const;
   // One more than the highest number that has rows. Valid after recover().
   std::uint64_t next_sequence() const { return next_sequence_; }
-  // Numbers for new batches. No number is used again, by whichever daemon: those of batches that
-  // leave no row are known to clients and to worker machines, too. So the store keeps a number
-  // below which all may be in use, and a start begins there. The next kNumbersAhead numbers are
-  // reserved before the first of them is used, unless the disk has no room.
+  // Numbers for new batches. No daemon uses a number again, because clients and worker machines
+  // also know the numbers of batches that leave no row. So the store keeps a number below which all
+  // may be in use, and a start begins there. The next kNumbersAhead numbers are reserved before the
+  // first of them is used, unless the disk has no room.
   struct Numbers {
     std::uint64_t first;
     std::uint64_t renew_at;  // call renew_numbers() with this number
   };
   static constexpr std::uint64_t kNumbersAhead = std::uint64_t{1}
                                                  << 30;  // guess: millions of starts stay below 2^53
-  // Between recover() and start(). If the disk has no room, or cannot be written, the numbers are
-  // reserved as soon as it can. The error is as in open(): the row cannot be read.
+  // Called between recover() and start(). If the disk has no room, or cannot be written, the
+  // numbers are reserved as soon as it can be written. The error is as in open(): the row cannot be
+  // read.
   std::expected<Numbers, StoreRefusal> begin_numbers();
-  // After start(), from any thread. Returns when to call it again. Does not block: half of the
-  // numbers are still reserved.
+  // Called after start(), from any thread. Returns the number with which to call it again. Does not
+  // block: half of the numbers are still reserved.
   std::uint64_t renew_numbers(std::uint64_t next);
 
-  // Before payloads are fetched. `on_arrival`: called by a thread of the store, with the number of
-  // a batch whose payloads came so slowly that a fetch has returned 0, once they are there
-  // (PayloadFetcher).
+  // Called before payloads are fetched. `on_arrival`: called by a thread of the store, with the
+  // number of a batch whose payloads came so slowly that a fetch has returned 0, once they are
+  // there (PayloadFetcher).
   void on_arrival(std::function<void(std::uint64_t sequence)> on_arrival) {
     if (fetcher_ != nullptr) fetcher_->on_arrival(std::move(on_arrival));
   }
@@ -127,15 +129,16 @@ class Store {
   // ---- After start(): writing ----
 
   Ticket put(StoreWrite&& write, Urgency urgency) { return group_->put(std::move(write), urgency); }
-  // A write of nothing, for which a client waits: its outcome comes once all results that were put
+  // Puts an empty write, for which a client waits: its outcome comes once all results that were put
   // before are written.
   Ticket put_marker() { return group_->put(std::monostate(), Urgency::kAwaited); }
   // A ticket that is not below that of any write put before.
   Ticket gathering() const { return group_->gathering(); }
-  // The same, but if the group that gathers has no write yet, the ticket of the one before: so it
-  // is soon written, although nothing more is put.
+  // The same, but if the group that gathers has no write yet, the ticket of the group before: so
+  // that group is soon written, even if nothing more is put.
   Ticket last_put() const { return group_->last_put(); }
-  // As gathering(), for all writes but large ones, and those that follow large ones (StagedWrites).
+  // As gathering(), for all writes except large ones, and those that follow large ones
+  // (StagedWrites).
   Ticket last_unstaged() const { return group_->last_unstaged(); }
   // Whether all writes up to this ticket are on the disk, or with the operating system, as
   // store.durability demands. Jobs that were refused for lack of room count as written; writes that
@@ -148,7 +151,7 @@ class Store {
   Ticket written() const { return group_->written(); }
   // Why the disk cannot be written; empty: it can. While it cannot, no batch may be accepted.
   std::string error() const { return group_->error(); }
-  // Since when it has been so; none: the disk can be written.
+  // Since when the disk cannot be written; none: it can.
   std::optional<Nanoseconds> failing_since() const { return group_->failing_since(); }
   // [any thread] Whether results wait for the disk only in such numbers as it can soon write.
   bool has_room() const { return group_->has_room_now(); }
@@ -165,9 +168,9 @@ class Store {
   // Which thread fetches payloads: one that runs jobs and must not wait for a server, or that of
   // read(), which may wait, and tries once.
   enum class Fetched : std::uint8_t { kByExecutors, kByReader };
-  // Its payloads in the store, for executors. `user`: whose batch it is, for executors; users whose
-  // payloads come slowly are served round robin. `inside`: StoredBatch::payloads_inside, which need
-  // not be read then.
+  // The payloads of the batch in the store, for executors. `user`: whose batch it is, for
+  // executors; users whose payloads come slowly are served round robin. `inside`:
+  // StoredBatch::payloads_inside, which need not be read then.
   std::unique_ptr<PayloadSource> payloads(std::uint64_t sequence, Reader::User user = Reader::kNoUser,
                                           std::string inside = {});
   std::unique_ptr<PayloadSource> payloads_for_reader(std::uint64_t sequence);
@@ -179,14 +182,14 @@ class Store {
 
   // ---- Reads by threads of the store, for callers that must not wait for the disk ----
 
-  // Runs the task there, where it may block on the disk. After stop() it is destroyed, not run. One
-  // task of a user runs at a time, so one thread reads for it.
+  // Runs the task on a thread of the store, where it may block on the disk. After stop() the task
+  // is destroyed, not run. One task of a user runs at a time, so one thread reads for each user.
   void read(Reader::Task task, Reader::User user = Reader::kNoUser,
             Reader::Place place = Reader::Place::kLast) {
     reader_->post(std::move(task), user, place);
   }
-  // The same for a task that calls load(), which takes half a second at most: no long reading is
-  // before it, of whichever user.
+  // The same for a task that calls load(), which takes half a second at most: no long reading of
+  // any user is before it.
   void read_short(Reader::Task task, Reader::User user = Reader::kNoUser) {
     (short_reader_ != nullptr ? *short_reader_ : *reader_).post(std::move(task), user);
   }
@@ -228,7 +231,7 @@ class Store {
   // Refuses a store of another format, and writes the first rows of a new one.
   std::expected<void, StoreRefusal> check_form();
   std::expected<void, StoreRefusal> read_first_marked();
-  // Writes a row that there is once.
+  // Writes a row that the store has once.
   std::expected<void, StoreRefusal> write_once(char key, std::string_view value, Engine::Sync sync);
   // The errors of open() and recover().
   StoreRefusal cannot_open(const EngineError& error) const;
@@ -245,8 +248,8 @@ class Store {
   std::expected<std::vector<std::uint64_t>, EngineError> numbers_with_rows(const EngineReading& reading,
                                                                            std::uint64_t first,
                                                                            std::uint64_t last) const;
-  // Give the failed jobs, and the patterns, that are inside rows of an earlier version rows of
-  // their own. While the disk fails, the other rows stay as they are.
+  // Move the failed jobs, and the patterns, out of rows of an earlier version, into rows of their
+  // own. While the disk fails, the other rows stay as they are.
   void move_failed_apart();
   void move_patterns_apart();
 
@@ -267,7 +270,7 @@ class Store {
   std::vector<std::uint64_t> orphans_;
   const std::unique_ptr<GroupCommit> group_;
   const std::unique_ptr<Reader> reader_;
-  // Of read_short(). Null: a disk takes no longer for what reader_ reads.
+  // For read_short(). Null: read_short() uses reader_, whose readings take no longer on a disk.
   const std::unique_ptr<Reader> short_reader_;
   const std::unique_ptr<Reachability> reachability_;
   const std::unique_ptr<PayloadFetcher> fetcher_;  // null: executors read the engine themselves
@@ -278,12 +281,13 @@ class Store {
   // The reader's thread has been told to ask whether the server replies, for which it may connect.
   std::atomic<bool> is_asking_{false};
 
-  // By user; they stay, since users do.
+  // By user; entries are never removed, since users are not.
   Mutex users_mutex_;
   std::unordered_map<Reader::User, std::shared_ptr<PendingOfUser>> pending_of_users_
       LOCKSLEY_GUARDED_BY(users_mutex_);
 
-  // Measured when they are asked for: background work of the engine changes the files at any time.
+  // The usage is measured when it is asked for: background work of the engine changes the files at
+  // any time.
   static constexpr Nanoseconds kMeasurePeriod = std::chrono::seconds(1);
   Engine::Usage usage() const LOCKSLEY_EXCLUDES(measuring_);
   mutable Mutex measuring_;

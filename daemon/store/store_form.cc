@@ -98,7 +98,7 @@ std::expected<void, StoreRefusal> Store::read_first_marked() {
     if (!found) return std::unexpected(cannot_open(found.error()));
     if (*found && bytes.size() == sizeof(std::uint64_t)) first_marked_ = key_number(bytes);
     if (*found) return {};
-    // After the batches that there are.
+    // Marks begin after the existing batches.
     const auto last = reading.scan({.table = Table::kIndex,
                                     .low = Key(kAcceptedKey),
                                     .high = Key(kAcceptedKey + 1),
@@ -106,7 +106,8 @@ std::expected<void, StoreRefusal> Store::read_first_marked() {
     if (last->is_valid()) first_marked_ = last_number(last->key()) + 1;
     if (const auto read = last->status(); !read) return std::unexpected(cannot_open(read.error()));
   }
-  // Lost in a crash, it is written again: with a larger number, which is as right.
+  // If a crash loses the row, the next start writes it again, with a larger number, which is as
+  // right.
   return write_once(kFirstMarkedKey, Key().append(first_marked_), Engine::Sync::kWritten);
 }
 
